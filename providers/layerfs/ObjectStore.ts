@@ -1,0 +1,44 @@
+/**
+ * Content-addressed, immutable objects: the floor of LayerFS.
+ * Promise: an object is its id; nothing is handed out that does not hash to it (L10); what `flush` returned from survives
+ * kill -9 and, at durability `full`, power loss (L8). Rules: L8, L10, L14; 01 "On disk". Runs in the LayerFS worker.
+ */
+import type { Digest } from "../../src/base/Digest.ts"
+
+/** `blob`: content of a file. `tree`: hashed entries of a directory. `times`: mtimes beside a tree, never hashed into it. */
+export type ObjectKind = "blob" | "tree" | "times"
+
+export interface ObjectStore {
+  readonly has: (id: Digest) => boolean
+  /** The whole object, checked against its id before a byte is returned. Throws `ObjectDamaged`, `StorageFailure`. */
+  readonly read: (id: Digest) => Buffer
+  /** Length of the object's content without reading it. */
+  readonly size: (id: Digest) => number
+  /**
+   * Adds an object to the open group; nothing is durable before `flush`. Returns its id.
+   * An object already stored (or already in the group) costs a hash and a lookup.
+   */
+  readonly write: (kind: ObjectKind, bytes: Buffer) => Digest
+  /** Same, for content whose id is already known (computed while streaming). */
+  readonly writeKnown: (kind: ObjectKind, id: Digest, bytes: Buffer) => void
+  /**
+   * Makes everything written since the last flush durable: pack bytes, fsync of the pack (and its directory when new).
+   * The rows that index them are returned for the caller's one SQLite commit, which also moves the head.
+   */
+  readonly flush: () => readonly PackedObject[]
+  /** Forgets what was written since the last flush. */
+  readonly abandon: () => void
+  /** Reads everything back; calls `onDamaged` for each object that does not match its id. */
+  readonly verify: (onDamaged: (id: Digest) => void, onProgress?: (objects: number) => void) => number
+}
+
+/** Where an object lies: a pack, the compressed group inside it, and the slice of the group. */
+export interface PackedObject {
+  readonly id: Digest
+  readonly kind: ObjectKind
+  readonly pack: number
+  readonly groupOffset: number
+  readonly groupLength: number
+  readonly offset: number
+  readonly length: number
+}

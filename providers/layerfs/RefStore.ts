@@ -1,0 +1,75 @@
+/**
+ * The mutable half of LayerFS: projects, layers, branches, commits, pins, operations and workspaces, in `index.db`.
+ * Promise: every call is one SQLite transaction; a head moves only from the value the caller saw; an operation id names at
+ * most one commit for ever (W10, G75). Rules: L1, L7, L8, W12, W23, G75. Runs in the LayerFS worker.
+ */
+import type { Digest } from "../../src/base/Digest.ts"
+import type { Actor, Projection } from "../../src/workspace/WorkspaceProvider.ts"
+import type { PackedObject } from "./ObjectStore.ts"
+
+export interface CommitRow {
+  readonly id: string
+  readonly project: string
+  readonly parent: string | null
+  readonly root: Digest
+  /** Id of the `times` object that belongs to the root. */
+  readonly times: Digest
+  readonly message: string
+  readonly at: number
+  readonly operationId: string
+  readonly actor: Actor
+}
+
+export interface BranchRow {
+  readonly id: string
+  readonly project: string
+  readonly name: string
+  /** The layer or commit it was forked from. */
+  readonly base: string
+  readonly head: string
+}
+
+/** Everything that is needed to mount the same upper again, written before the first mount (W23). */
+export interface WorkspaceRow {
+  readonly id: string
+  readonly branch: string
+  /** The commit that the lower layers show. */
+  readonly base: string
+  readonly projection: Projection
+  readonly state: "open" | "kept" | "closed" | "discarded"
+  readonly holderPid: number | null
+  readonly holderStart: string | null
+  readonly bootId: string | null
+  readonly lowers: readonly string[]
+  readonly mountOptions: string
+  readonly kernel: string
+  readonly mountPath: string
+  readonly at: number
+  readonly note: string | null
+}
+
+export interface RefStore {
+  readonly commit: (id: string) => CommitRow | undefined
+  readonly branch: (id: string) => BranchRow | undefined
+  /** The commit that a layer, branch or commit id stands for. */
+  readonly resolve: (ref: string) => CommitRow | undefined
+  readonly operation: (operationId: string) => string | undefined
+  /**
+   * One transaction: index rows of new objects, the commit, and the head moved from `expectedHead`.
+   * Returns the actual head instead when it differs, with nothing written.
+   */
+  readonly addCommit: (input: {
+    readonly objects: readonly PackedObject[]
+    readonly packLengths: ReadonlyMap<number, number>
+    readonly commit: CommitRow
+    readonly branch?: { readonly id: string; readonly expectedHead: string }
+    readonly layer?: { readonly id: string; readonly project: string; readonly projectName: string }
+  }) => { readonly ok: true } | { readonly ok: false; readonly actualHead: string }
+  /** One row, one fsync (L1). */
+  readonly fork: (row: BranchRow, operationId: string) => void
+  readonly pin: (key: string, commit: string) => void
+  readonly unpin: (key: string) => void
+  readonly putWorkspace: (row: WorkspaceRow) => void
+  readonly updateWorkspace: (id: string, change: Partial<Omit<WorkspaceRow, "id">>) => void
+  readonly workspaces: (states: readonly WorkspaceRow["state"][]) => readonly WorkspaceRow[]
+}

@@ -1,0 +1,79 @@
+/**
+ * The stdio turn protocol: one JSON request on stdin, one JSON result on stdout.
+ * Promise: versioned schemas, unknown fields refused, the turn key echoed, hard size limits; a result that breaks any of
+ * these is a host failure and no progress is invented. Rules: S51, C89.
+ */
+import * as Schema from "effect/Schema"
+
+/** Limits of S51. A request is at most 8 MiB, a result at most 12,000 bytes, argv at most 32 items of 1,024 characters. */
+export const limits = { requestBytes: 8 * 1024 * 1024, resultBytes: 12_000, argvItems: 32, argvChars: 1024 } as const
+
+export const protocolVersion = 1
+
+/** A finding that the turn should read before it starts (E5). */
+export const BriefFinding = Schema.Struct({
+  id: Schema.String,
+  status: Schema.Literals(["tentative", "confirmed", "refuted"]),
+  text: Schema.String
+})
+
+/** What a host is asked to do. */
+export const TurnRequest = Schema.Struct({
+  protocol: Schema.Literal("coppice.turn"),
+  version: Schema.Literal(protocolVersion),
+  /** Echoed in the result. */
+  turnKey: Schema.String,
+  goal: Schema.Struct({ id: Schema.String, title: Schema.String }),
+  todo: Schema.Struct({ id: Schema.String, title: Schema.String }),
+  /** What this turn is to do, in prose. */
+  instruction: Schema.String,
+  findings: Schema.Array(BriefFinding),
+  /** Where the files are, as the process sees them. */
+  root: Schema.String,
+  budget: Schema.Struct({ usd: Schema.NullOr(Schema.Number), timeLimitMs: Schema.Number })
+})
+export type TurnRequest = typeof TurnRequest.Type
+
+/** What a host may say of its own iteration. Acceptance is not among them. */
+export const TurnOutcome = Schema.Literals([
+  "progress",
+  "completed",
+  "replan",
+  "repair",
+  "userAction",
+  "wait",
+  "failed"
+])
+export type TurnOutcome = typeof TurnOutcome.Type
+
+export const ReportedFinding = Schema.Struct({
+  status: Schema.Literals(["tentative", "confirmed", "refuted"]),
+  text: Schema.String.check(Schema.isMaxLength(2000))
+})
+
+/** What a host answers. */
+export const TurnResult = Schema.Struct({
+  protocol: Schema.Literal("coppice.turn"),
+  version: Schema.Literal(protocolVersion),
+  turnKey: Schema.String,
+  outcome: TurnOutcome,
+  /** A public-safe summary. */
+  summary: Schema.String.check(Schema.isMaxLength(2000)),
+  findings: Schema.optionalKey(Schema.Array(ReportedFinding)),
+  /** Ids of the findings of the request that this turn used (E5). */
+  usedFindings: Schema.optionalKey(Schema.Array(Schema.String)),
+  usage: Schema.optionalKey(
+    Schema.Struct({
+      /** Money spent by this turn, in US dollars; absent means unknown, never 0. */
+      usd: Schema.optionalKey(Schema.Number.check(Schema.isGreaterThanOrEqualTo(0)))
+    })
+  )
+})
+export type TurnResult = typeof TurnResult.Type
+
+/**
+ * A line of progress on stderr: `{"coppice":"progress", ...}`. Anything else on stderr is private text: kept in the
+ * record, never echoed.
+ */
+export const TurnProgress = Schema.Struct({ coppice: Schema.Literal("progress"), text: Schema.String })
+export type TurnProgress = typeof TurnProgress.Type

@@ -1,0 +1,4 @@
+/** `coppice/host`: the contract between Coppice and an agent runtime. */
+export * from "./Host.ts"
+export * from "./TurnEnvironment.ts"
+export * from "./TurnProtocol.ts"

@@ -1,0 +1,244 @@
+/**
+ * One SQLite file, opened the way Coppice needs it, with a synchronous `transact` for the commit path.
+ * Promise: WAL, the named durability, foreign keys, `BEGIN IMMEDIATE` for every write, all or nothing; a busy file never
+ * holds the event loop for longer than 5 ms at a time and ends, after a bound, as a typed `Busy` with nothing done.
+ * Rules: G3, G5, L8; 01 "The host's event loop". `node:sqlite` is synchronous: no yield happens inside a transaction.
+ */
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
+import * as Schema from "effect/Schema"
+import { errorFields } from "../base/CoppiceError.ts"
+
+/** The file is locked by another process for longer than the bound. Nothing was done; the same call may be repeated. */
+export class Busy extends Schema.TaggedError<Busy>()("Busy", {
+  ...errorFields("BUSY"),
+  waitedMs: Schema.Number
+}) {}
+
+/** The file was written by a newer Coppice, or was migrated while this process had it open (G5). Nothing was changed. */
+export class StoreMoved extends Schema.TaggedError<StoreMoved>()("StoreMoved", {
+  ...errorFields("STORE_MOVED"),
+  expected: Schema.Number,
+  actual: Schema.Number
+}) {}
+
+/** SQLite refused: disk full, read-only, corrupted, not a database. `errcode` is SQLite's extended result code. */
+export class StorageFailure extends Schema.TaggedError<StorageFailure>()("StorageFailure", {
+  ...errorFields("STORAGE_FAILURE"),
+  errcode: Schema.Number
+}) {}
+
+/** What `synchronous` is set to: `full` survives power loss, `normal` survives a crash of the process, `disposable` neither. */
+export type Durability = "full" | "normal" | "disposable"
+
+/** One step of the schema. `version` counts from 1 without gaps; `sql` runs inside the migrating transaction. */
+export interface Migration {
+  readonly version: number
+  readonly name: string
+  readonly sql: string
+}
+
+export type Row = Record<string, unknown>
+export type Param = SQLInputValue
+
+export interface OpenOptions {
+  readonly durability?: Durability
+  readonly readOnly?: boolean
+  /** Milliseconds that SQLite itself waits for a lock before the asynchronous retry takes over. At most 5. */
+  readonly busyTimeoutMs?: number
+}
+
+const synchronous = { full: "FULL", normal: "NORMAL", disposable: "OFF" } as const
+
+/** SQLite's primary result codes that mean "try again": SQLITE_BUSY 5 and SQLITE_LOCKED 6 (sqlite.org/rescode.html). */
+export const isBusyError = (error: unknown): boolean => {
+  const code = (error as { errcode?: number }).errcode
+  return typeof code === "number" && ((code & 0xff) === 5 || (code & 0xff) === 6)
+}
+
+const storageRemedy = (errcode: number): string => {
+  switch (errcode & 0xff) {
+    case 8:
+      return "The file or its directory cannot be written: check owner, mode and mount options."
+    case 11:
+    case 26:
+      return "The file is damaged: keep a copy, then restore a backup."
+    case 13:
+      return "The disk is full: free space, then repeat the same call."
+    default:
+      return "Check that the store's directory exists, is on a local disk and belongs to this user."
+  }
+}
+
+/** Turns an error thrown by `node:sqlite` into a typed one; anything else is rethrown as the bug that it is. */
+export const toStorageFailure = (error: unknown): StorageFailure => {
+  const e = error as { errcode?: number; message?: string; code?: string }
+  if (typeof e.errcode !== "number" && e.code !== "ERR_SQLITE_ERROR") throw error
+  const errcode = e.errcode ?? 1
+  return new StorageFailure({ message: `SQLite: ${e.message ?? "error"}`, remedy: storageRemedy(errcode), errcode })
+}
+
+/** An open file. Statements are prepared once per text and kept. */
+export class Database {
+  readonly raw: DatabaseSync
+  readonly #statements = new Map<string, StatementSync>()
+  #schemaVersion: number | undefined
+
+  private constructor(raw: DatabaseSync) {
+    this.raw = raw
+  }
+
+  /**
+   * Opens or creates the file at `path`. Throws `StorageFailure`.
+   * The directory must exist; callers check its owner and file system first.
+   */
+  static open(path: string, options: OpenOptions = {}): Database {
+    try {
+      const raw = new DatabaseSync(path, {
+        readOnly: options.readOnly ?? false,
+        timeout: Math.min(options.busyTimeoutMs ?? 5, 5)
+      })
+      if (!options.readOnly) {
+        raw.exec("PRAGMA journal_mode = WAL")
+      }
+      raw.exec(`PRAGMA synchronous = ${synchronous[options.durability ?? "full"]}`)
+      raw.exec("PRAGMA foreign_keys = ON")
+      return new Database(raw)
+    } catch (error) {
+      throw toStorageFailure(error)
+    }
+  }
+
+  /** A prepared statement, cached by its text. */
+  prepare(sql: string): StatementSync {
+    const known = this.#statements.get(sql)
+    if (known !== undefined) return known
+    const made = this.raw.prepare(sql)
+    this.#statements.set(sql, made)
+    return made
+  }
+
+  all(sql: string, ...params: readonly Param[]): Row[] {
+    return this.prepare(sql).all(...params) as Row[]
+  }
+
+  get(sql: string, ...params: readonly Param[]): Row | undefined {
+    return this.prepare(sql).get(...params) as Row | undefined
+  }
+
+  run(sql: string, ...params: readonly Param[]): { changes: number | bigint } {
+    return this.prepare(sql).run(...params)
+  }
+
+  /** `PRAGMA user_version`. */
+  userVersion(): number {
+    return Number((this.raw.prepare("PRAGMA user_version").get() as { user_version: number }).user_version)
+  }
+
+  /**
+   * Runs `fn` in one `BEGIN IMMEDIATE` transaction: committed when it returns, rolled back when it throws.
+   * A busy file throws SQLite's own error at BEGIN, before `fn` ran: see `transactWithRetry`.
+   */
+  transact<A>(fn: () => A): A {
+    this.raw.exec("BEGIN IMMEDIATE")
+    try {
+      if (this.#schemaVersion !== undefined) {
+        const actual = this.userVersion()
+        if (actual !== this.#schemaVersion) {
+          throw new StoreMoved({
+            message: `The store is at schema version ${actual}; this process opened it at ${this.#schemaVersion}.`,
+            remedy: "Restart this process with the newer Coppice. Nothing was changed.",
+            expected: this.#schemaVersion,
+            actual
+          })
+        }
+      }
+      const value = fn()
+      this.raw.exec("COMMIT")
+      return value
+    } catch (error) {
+      if (this.raw.isTransaction) this.raw.exec("ROLLBACK")
+      throw error
+    }
+  }
+
+  /** Runs `fn` inside a savepoint of the open transaction; when it throws, only its own writes are undone. */
+  savepoint<A>(fn: () => A): A {
+    this.raw.exec("SAVEPOINT item")
+    try {
+      const value = fn()
+      this.raw.exec("RELEASE item")
+      return value
+    } catch (error) {
+      this.raw.exec("ROLLBACK TO item")
+      this.raw.exec("RELEASE item")
+      throw error
+    }
+  }
+
+  /**
+   * `transact`, retried with asynchronous backoff while another process holds the file, up to `boundMs` (default 5 s).
+   * Rejects with `Busy` (nothing done), `StorageFailure`, or whatever `fn` threw.
+   */
+  async transactWithRetry<A>(fn: () => A, boundMs = 5000): Promise<A> {
+    const start = performance.now()
+    let delay = 1
+    for (;;) {
+      try {
+        return this.transact(fn)
+      } catch (error) {
+        if (!isBusyError(error)) {
+          if ((error as { code?: string }).code === "ERR_SQLITE_ERROR") throw toStorageFailure(error)
+          throw error
+        }
+        const waitedMs = performance.now() - start
+        if (waitedMs > boundMs) {
+          throw new Busy({
+            message: `The store stayed locked by another process for ${Math.round(waitedMs)} ms.`,
+            remedy: "Nothing was done. Repeat the same call, or find out which process holds the store.",
+            waitedMs
+          })
+        }
+        // Jitter keeps several waiting processes from meeting again at the same moment.
+        await new Promise((resolve) => setTimeout(resolve, delay * (0.5 + Math.random())))
+        delay = Math.min(delay * 2, 50)
+      }
+    }
+  }
+
+  /**
+   * Brings the schema to the newest of `migrations` in one transaction and remembers it: every later `transact` checks
+   * that the file still has that version. A file newer than the newest migration throws `StoreMoved`.
+   * When an older file with content is about to be migrated, `beforeMigrate(from, to)` may keep a backup.
+   */
+  async migrate(
+    migrations: readonly Migration[],
+    beforeMigrate?: (from: number, to: number) => void
+  ): Promise<{ from: number; to: number }> {
+    const to = migrations.length
+    this.#schemaVersion = undefined
+    const from = await this.transactWithRetry(() => {
+      const current = this.userVersion()
+      if (current > to) {
+        throw new StoreMoved({
+          message: `The store is at schema version ${current}; this Coppice knows up to ${to}.`,
+          remedy: "Use the Coppice version that wrote the store, or a newer one. Nothing was changed.",
+          expected: to,
+          actual: current
+        })
+      }
+      if (current < to) {
+        if (current > 0) beforeMigrate?.(current, to)
+        for (const migration of migrations.slice(current)) this.raw.exec(migration.sql)
+        this.raw.exec(`PRAGMA user_version = ${to}`)
+      }
+      return current
+    })
+    this.#schemaVersion = to
+    return { from, to }
+  }
+
+  close(): void {
+    this.#statements.clear()
+    if (this.raw.isOpen) this.raw.close()
+  }
+}

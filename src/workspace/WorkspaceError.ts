@@ -1,0 +1,160 @@
+/**
+ * Everything that can go wrong with a workspace and that a caller can act on.
+ * Promise: each error is about one named thing, says what to do next, and means that nothing was half done.
+ * Rules: 01 "Errors"; W2, W4, W10, W12, W13, W19, W21, W23, L10.
+ */
+import * as Schema from "effect/Schema"
+import { errorFields } from "../base/CoppiceError.ts"
+
+/** This machine cannot do what was asked; `missing` names each lacking piece (W2, J6). */
+export class Unavailable extends Schema.TaggedError<Unavailable>()("Unavailable", {
+  ...errorFields("UNAVAILABLE"),
+  what: Schema.String,
+  missing: Schema.Array(Schema.String)
+}) {}
+
+/** The provider does not have this capability at all; its manifest says so (W1). */
+export class Unsupported extends Schema.TaggedError<Unsupported>()("Unsupported", {
+  ...errorFields("UNSUPPORTED"),
+  capability: Schema.String
+}) {}
+
+/** No project, layer, branch, commit, workspace or operation has this id. */
+export class RefNotFound extends Schema.TaggedError<RefNotFound>()("RefNotFound", {
+  ...errorFields("REF_NOT_FOUND"),
+  ref: Schema.String
+}) {}
+
+/** The path does not name what the call needs: nothing there, a directory where a file is needed, and so on. */
+export class PathError extends Schema.TaggedError<PathError>()("PathError", {
+  ...errorFields("PATH_ERROR"),
+  reason: Schema.Literals([
+    "notFound",
+    "notAFile",
+    "notADirectory",
+    "exists",
+    "notEmpty",
+    "loop",
+    "invalid",
+    "renameDirectory",
+    "denied"
+  ]),
+  path: Schema.String
+}) {}
+
+/** The path, or a link on its way, leads out of the workspace. Nothing was read or written there (W21). */
+export class OutsideWorkspace extends Schema.TaggedError<OutsideWorkspace>()("OutsideWorkspace", {
+  ...errorFields("OUTSIDE_WORKSPACE"),
+  path: Schema.String
+}) {}
+
+/** An `edit` whose text does not match exactly once, or an `apply` refused at `index`. Nothing was changed (W4). */
+export class EditRefused extends Schema.TaggedError<EditRefused>()("EditRefused", {
+  ...errorFields("EDIT_REFUSED"),
+  path: Schema.String,
+  /** How often the text was found. */
+  matches: Schema.Number,
+  /** Which operation of a batch was refused; 0 for a single edit. */
+  index: Schema.Number
+}) {}
+
+/** The branch moved since this workspace was opened. The branch is untouched and the workspace is kept. */
+export class HeadMoved extends Schema.TaggedError<HeadMoved>()("HeadMoved", {
+  ...errorFields("HEAD_MOVED"),
+  branch: Schema.String,
+  expected: Schema.String,
+  actual: Schema.String
+}) {}
+
+/** Processes are still running inside; a checkpoint would catch them in mid-write (W19). */
+export class ProcessesRunning extends Schema.TaggedError<ProcessesRunning>()("ProcessesRunning", {
+  ...errorFields("PROCESSES_RUNNING"),
+  workspace: Schema.String,
+  processes: Schema.Array(Schema.Struct({ pid: Schema.Number, command: Schema.String }))
+}) {}
+
+/** Closing or retiring would drop changes that no checkpoint holds. They are kept (W12). */
+export class UncheckpointedChanges extends Schema.TaggedError<UncheckpointedChanges>()("UncheckpointedChanges", {
+  ...errorFields("UNCHECKPOINTED_CHANGES"),
+  workspace: Schema.String,
+  changes: Schema.Number
+}) {}
+
+/** The workspace was closed, or its holder process died; its files are kept until a command decides (W23). */
+export class WorkspaceClosed extends Schema.TaggedError<WorkspaceClosed>()("WorkspaceClosed", {
+  ...errorFields("WORKSPACE_CLOSED"),
+  workspace: Schema.String,
+  state: Schema.Literals(["closed", "interrupted"])
+}) {}
+
+/** An interrupted workspace cannot be mounted as it was written; nothing was deleted (W23). */
+export class WorkspaceUnreadable extends Schema.TaggedError<WorkspaceUnreadable>()("WorkspaceUnreadable", {
+  ...errorFields("WORKSPACE_UNREADABLE"),
+  workspace: Schema.String
+}) {}
+
+/** The workspace could not be mounted at the path asked for. */
+export class MountPathUnavailable extends Schema.TaggedError<MountPathUnavailable>()("MountPathUnavailable", {
+  ...errorFields("MOUNT_PATH_UNAVAILABLE"),
+  path: Schema.String
+}) {}
+
+/** The store's directory cannot be used: owner, mode, inherited setgid, network file system, overlayfs, inside an import. */
+export class StoreLocation extends Schema.TaggedError<StoreLocation>()("StoreLocation", {
+  ...errorFields("STORE_LOCATION"),
+  path: Schema.String
+}) {}
+
+/** The import was refused before anything was stored, or a source file kept changing (W13). */
+export class ImportRefused extends Schema.TaggedError<ImportRefused>()("ImportRefused", {
+  ...errorFields("IMPORT_REFUSED"),
+  reason: Schema.Literals([
+    "notFound",
+    "notADirectory",
+    "storeInside",
+    "insideStore",
+    "unreadable",
+    "changing",
+    "cancelled"
+  ]),
+  path: Schema.String
+}) {}
+
+/** A stored object does not match its id. Not a byte of it was handed out (L10). */
+export class ObjectDamaged extends Schema.TaggedError<ObjectDamaged>()("ObjectDamaged", {
+  ...errorFields("OBJECT_DAMAGED"),
+  object: Schema.String
+}) {}
+
+/** An export target that is not empty, not writable, or would be written through a link. */
+export class ExportRefused extends Schema.TaggedError<ExportRefused>()("ExportRefused", {
+  ...errorFields("EXPORT_REFUSED"),
+  path: Schema.String
+}) {}
+
+/** An operating system call failed in a way no other error describes (`ENOSPC`, `EIO`, …). `syscallCode` is its name. */
+export class FileSystemFailure extends Schema.TaggedError<FileSystemFailure>()("FileSystemFailure", {
+  ...errorFields("FILE_SYSTEM_FAILURE"),
+  syscallCode: Schema.String
+}) {}
+
+/** Every class above, for rebuilding an error that crossed a thread. */
+export const workspaceErrors = {
+  Unavailable,
+  Unsupported,
+  RefNotFound,
+  PathError,
+  OutsideWorkspace,
+  EditRefused,
+  HeadMoved,
+  ProcessesRunning,
+  UncheckpointedChanges,
+  WorkspaceClosed,
+  WorkspaceUnreadable,
+  MountPathUnavailable,
+  StoreLocation,
+  ImportRefused,
+  ObjectDamaged,
+  ExportRefused,
+  FileSystemFailure
+} as const

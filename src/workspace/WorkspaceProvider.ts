@@ -1,0 +1,458 @@
+/**
+ * The contract that every workspace provider fulfils: complete, forkable, writable trees.
+ * Promise: a fork is frozen, a checkpoint is immutable, nothing made in a workspace is dropped except by an explicit and
+ * recorded discard, and the provider names what it did (projection, isolation, durability) instead of substituting.
+ * Rules: W1 to W23, L1, L2; conformance K1 to K4.
+ */
+import type * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import * as Context from "effect/Context"
+import type { Digest } from "../base/Digest.ts"
+import type { PathInput, ShownPath } from "../base/PathBytes.ts"
+import type { Busy, Durability, StorageFailure, StoreMoved } from "../sqlite/Database.ts"
+import type { SpawnEnvironment, SpawnFailed, SpawnedProcess, SpawnOptions } from "../base/Spawn.ts"
+import type { Candidate } from "./Candidate.ts"
+import type * as E from "./WorkspaceError.ts"
+
+/** What can fail in any call that touches the store. */
+export type StoreError = Busy | StorageFailure | StoreMoved | E.ObjectDamaged | E.FileSystemFailure
+
+/** The id of a layer (`lyr_`), branch (`brn_`) or commit (`cmt_`). A branch stands for its head. */
+export type Ref = string
+
+/** What a provider can do (W1). What it lacks is answered with `Unsupported`. */
+export interface Manifest {
+  readonly provider: string
+  readonly version: string
+  readonly keepsIgnoredFiles: boolean
+  readonly copyFreeFork: boolean
+  readonly visiblePath: boolean
+  readonly unprivileged: boolean
+  readonly mountAtChosenPath: boolean
+  readonly symlinks: boolean
+  readonly hardLinks: "preserved" | "splitOnWrite" | "none"
+  readonly stableInodes: boolean
+  readonly modes: boolean
+  readonly nanosecondMtimes: boolean
+  readonly xattrs: boolean
+  readonly sparseFiles: boolean
+  readonly nonUtf8Names: boolean
+  readonly renameDirectory: "works" | "copyOnly"
+  readonly merge: boolean
+  readonly blame: boolean
+  readonly collect: boolean
+  readonly quota: boolean
+  readonly durability: Durability
+  readonly crossMachine: boolean
+}
+
+/** What the machine offers (W2). `ready` is false when a needed piece is missing; each is named with its remedy. */
+export interface Probe {
+  readonly ready: boolean
+  readonly projections: readonly ProjectionProbe[]
+  readonly missing: readonly { readonly what: string; readonly remedy: string }[]
+}
+export interface ProjectionProbe {
+  readonly projection: Projection
+  readonly available: boolean
+  readonly missing: readonly { readonly what: string; readonly remedy: string }[]
+}
+
+/** How a root becomes a directory. Named in every result, never swapped silently. */
+export type Projection = "overlay" | "copy"
+
+export interface Progress {
+  readonly phase: "scan" | "store" | "commit" | "materialise" | "export" | "verify"
+  readonly files: number
+  readonly bytes: number
+  /** Null while it is not known. */
+  readonly totalFiles: number | null
+  readonly totalBytes: number | null
+}
+
+export interface ImportOptions {
+  readonly source: PathInput
+  readonly name?: string
+  /** Found again by `findOperation` after a lost reply (G75). A new one is made when absent. */
+  readonly operationId?: string
+  readonly onProgress?: (progress: Progress) => void
+}
+
+/** Something worth knowing about an import; each kind is listed with the paths it concerns (W13). */
+export interface ImportNote {
+  readonly kind:
+    | "gitPointerFile"
+    | "skippedSpecialFile"
+    | "skippedUnreadable"
+    | "linkLeavesRoot"
+    | "changedWhileRead"
+    | "likelySecret"
+    | "normalised"
+  readonly path: ShownPath
+  readonly detail: string
+}
+
+export interface ImportReceipt {
+  readonly operationId: string
+  readonly project: string
+  readonly layer: string
+  readonly commit: string
+  readonly root: Digest
+  readonly files: number
+  readonly directories: number
+  readonly symlinks: number
+  readonly hardLinkGroups: number
+  readonly bytes: number
+  readonly storedBytes: number
+  readonly durability: Durability
+  readonly notes: readonly ImportNote[]
+}
+
+export interface BranchInfo {
+  readonly id: string
+  readonly name: string
+  readonly project: string
+  readonly base: string
+  readonly head: string
+  readonly durability: Durability
+}
+
+export interface CommitInfo {
+  readonly id: string
+  readonly project: string
+  readonly parent: string | null
+  readonly root: Digest
+  readonly message: string
+  readonly at: number
+  readonly operationId: string
+  readonly actor: Actor
+}
+
+/** Who made a commit: recorded with it, so that history names the step that wrote each byte. */
+export interface Actor {
+  readonly call?: string
+  readonly agent?: string
+  readonly goal?: string
+}
+
+export type EntryType = "file" | "directory" | "symlink"
+
+export interface FileStat extends ShownPath {
+  readonly type: EntryType
+  /** Permission bits, `mode & 0o7777`; 0 for a link. */
+  readonly mode: number
+  readonly size: number
+  /** Nanoseconds since 1970 as a decimal string: beyond what a number holds exactly. */
+  readonly mtimeNs: string
+  readonly target?: ShownPath
+}
+
+export interface Change extends ShownPath {
+  readonly kind: "added" | "modified" | "removed" | "typeChanged" | "modeChanged"
+  readonly before: { readonly type: EntryType; readonly mode: number; readonly size: number } | null
+  readonly after: { readonly type: EntryType; readonly mode: number; readonly size: number } | null
+}
+
+export type PathFailure = E.PathError | E.OutsideWorkspace
+
+/** One step of `apply`: all of a batch, or nothing. */
+export type FileOperation =
+  | { readonly op: "write"; readonly path: PathInput; readonly bytes: Uint8Array | string; readonly mode?: number }
+  | { readonly op: "edit"; readonly path: PathInput; readonly find: string; readonly replace: string }
+  | { readonly op: "remove"; readonly path: PathInput }
+  | { readonly op: "move"; readonly from: PathInput; readonly to: PathInput }
+  | { readonly op: "copy"; readonly from: PathInput; readonly to: PathInput }
+  | { readonly op: "mkdir"; readonly path: PathInput; readonly mode?: number }
+  | { readonly op: "symlink"; readonly path: PathInput; readonly target: PathInput }
+  | { readonly op: "chmod"; readonly path: PathInput; readonly mode: number }
+
+export interface CommitOptions {
+  readonly message?: string
+  readonly operationId?: string
+  readonly actor?: Actor
+}
+
+/** W10. `unknown` is an error of the transport, resolved by `findOperation`, never by repeating. */
+export type CheckpointOutcome =
+  | {
+      readonly outcome: "committed"
+      readonly commit: string
+      readonly root: Digest
+      readonly operationId: string
+      readonly changedPaths: number
+      /** Hard-link groups that the projection split by a write (L15). */
+      readonly linkSplit: readonly ShownPath[]
+      readonly live: boolean
+      readonly durability: Durability
+    }
+  | { readonly outcome: "unchanged"; readonly commit: string; readonly root: Digest }
+
+export interface ExecOptions extends SpawnOptions {
+  /** Names of the host's variables to pass on; recorded with the result (W4). */
+  readonly passEnv?: readonly string[]
+  readonly stdin?: Uint8Array | string
+  /** Milliseconds after which the whole process tree is ended (W9). */
+  readonly timeLimitMs?: number
+  readonly onOutput?: (stream: "stdout" | "stderr", bytes: Uint8Array) => void
+  /** Where output beyond the memory cap is spilled, up to 64 MiB; without it, it is counted and dropped. */
+  readonly spillDirectory?: string
+  /** `false` switches off the git settings that keep `git status` quick and quiet in a fork. */
+  readonly gitDefaults?: boolean
+}
+
+export interface Captured {
+  /** All of it up to 1 MiB, else the first and the last half MiB. */
+  readonly bytes: Uint8Array
+  readonly text: string
+  readonly totalBytes: number
+  readonly truncated: boolean
+  readonly spill: string | null
+}
+
+export interface ExecResult {
+  readonly argv: readonly string[]
+  readonly exitCode: number | null
+  readonly signal: string | null
+  readonly timedOut: boolean
+  readonly stdout: Captured
+  readonly stderr: Captured
+  /** A child kept the output pipe open after the leader had ended; the pipe was closed. */
+  readonly pipeHeldByChild: boolean
+  readonly passedEnv: readonly string[]
+  readonly wallMs: number
+}
+
+/** What is reachable from inside (W17). */
+export interface Isolation {
+  readonly level: "enforced" | "advisory" | "none"
+  /** Named things that are absent or read-only inside. */
+  readonly protected: readonly string[]
+  /** What stays reachable and why. */
+  readonly reachable: readonly string[]
+}
+
+export interface OpenOptions {
+  /** `auto` takes overlay where the probe allows it and names what was taken; a named one is never swapped. */
+  readonly projection?: Projection | "auto"
+  /** Absolute path inside the namespace; by default the path of the imported source, so that absolute links inside it work. */
+  readonly mountPath?: string
+  /** Source directories copied into the upper at mount, so that rename(2) works on them. */
+  readonly ownDirs?: readonly string[]
+  /** Absolute paths hidden inside (the authority store, held-out tests, the origin …) beside the built-in list (W17). */
+  readonly hide?: readonly string[]
+  readonly readOnlyPaths?: readonly string[]
+  readonly isolation?: "default" | "off"
+  readonly actor?: Actor
+}
+
+/** A mounted, writable view of a branch. Lives as long as its scope; calls on one workspace run one after the other. */
+export interface Workspace {
+  readonly id: string
+  readonly branch: string
+  /** The commit it was opened on, or that its last checkpoint made. */
+  readonly head: Effect.Effect<string>
+  readonly projection: Projection
+  /** The absolute path of the tree as processes inside see it. */
+  readonly path: string
+  readonly isolation: Isolation
+  /** Starts processes inside; what a host is given for its turn. */
+  readonly environment: SpawnEnvironment
+
+  readonly read: (path: PathInput) => Effect.Effect<Uint8Array, PathFailure | WorkspaceError>
+  readonly write: (
+    path: PathInput,
+    bytes: Uint8Array | string,
+    options?: { readonly mode?: number }
+  ) => Effect.Effect<void, PathFailure | WorkspaceError>
+  /** Replaces `deleteCount` bytes at `offset` by `bytes`. */
+  readonly splice: (
+    path: PathInput,
+    offset: number,
+    deleteCount: number,
+    bytes: Uint8Array
+  ) => Effect.Effect<void, PathFailure | WorkspaceError>
+  /** Replaces the one exact occurrence of `find`. */
+  readonly edit: (
+    path: PathInput,
+    find: string,
+    replace: string
+  ) => Effect.Effect<void, PathFailure | E.EditRefused | WorkspaceError>
+  readonly apply: (
+    operations: readonly FileOperation[]
+  ) => Effect.Effect<void, PathFailure | E.EditRefused | WorkspaceError>
+  readonly list: (path: PathInput) => Effect.Effect<readonly FileStat[], PathFailure | WorkspaceError>
+  readonly stat: (path: PathInput) => Effect.Effect<FileStat, PathFailure | WorkspaceError>
+  readonly glob: (pattern: string) => Effect.Effect<readonly ShownPath[], PathFailure | WorkspaceError>
+  readonly grep: (
+    pattern: RegExp,
+    options?: { readonly glob?: string; readonly limit?: number }
+  ) => Effect.Effect<readonly GrepMatch[], PathFailure | WorkspaceError>
+  readonly copy: (from: PathInput, to: PathInput) => Effect.Effect<void, PathFailure | WorkspaceError>
+  readonly move: (from: PathInput, to: PathInput) => Effect.Effect<void, PathFailure | WorkspaceError>
+  readonly remove: (path: PathInput) => Effect.Effect<void, PathFailure | WorkspaceError>
+
+  readonly exec: (
+    command: readonly [string, ...string[]] | string,
+    options?: ExecOptions
+  ) => Effect.Effect<ExecResult, SpawnFailed | PathFailure | WorkspaceError>
+  /** Starts a long-running process; it ends with the given scope, or by `kill`. */
+  readonly start: (
+    argv: readonly [string, ...string[]],
+    options?: SpawnOptions
+  ) => Effect.Effect<SpawnedProcess, SpawnFailed | WorkspaceError, Scope.Scope>
+
+  readonly changes: Effect.Effect<readonly Change[], WorkspaceError>
+  readonly checkpoint: (
+    options?: CommitOptions & { readonly allowLive?: boolean; readonly keepTimes?: boolean }
+  ) => Effect.Effect<CheckpointOutcome, E.HeadMoved | E.ProcessesRunning | WorkspaceError>
+  /** Drops everything since the last checkpoint, ends the workspace, and records that it was asked for (W12). */
+  readonly discard: (reason: string) => Effect.Effect<void, WorkspaceError>
+}
+
+export interface GrepMatch extends ShownPath {
+  readonly line: number
+  readonly text: string
+}
+
+export type WorkspaceError = StoreError | E.WorkspaceClosed
+
+/** A workspace that ended without a decision about its changes: kept files, or a dead holder (W12, W23). */
+export interface LeftWorkspace {
+  readonly id: string
+  readonly branch: string
+  readonly base: string
+  readonly state: "kept" | "interrupted"
+  readonly projection: Projection
+  readonly since: number
+}
+
+export interface PatchOptions {
+  readonly from: Ref
+  readonly to: Ref
+}
+
+/** A git patch of source files only; ignored files are left out and listed (W16). */
+export interface ExportedPatch {
+  readonly patch: Uint8Array
+  readonly files: readonly ShownPath[]
+  readonly ignoredChanges: number
+}
+
+export interface StoreStats {
+  readonly objects: number
+  readonly logicalBytes: number | null
+  readonly storedBytes: number
+  readonly indexBytes: number
+  readonly commits: number
+  readonly branches: number
+}
+
+export interface VerifyReport {
+  readonly ok: boolean
+  readonly objects: number
+  readonly damaged: readonly { readonly object: string; readonly paths: readonly ShownPath[] }[]
+}
+
+/** The provider's operations. All of them fail typed and leave everything as it was. */
+export interface WorkspaceProvider {
+  readonly manifest: Manifest
+  readonly probe: Effect.Effect<Probe>
+
+  readonly createEmpty: (options?: { readonly name?: string }) => Effect.Effect<ImportReceipt, StoreError>
+  readonly importDirectory: (
+    options: ImportOptions
+  ) => Effect.Effect<ImportReceipt, E.ImportRefused | E.StoreLocation | StoreError>
+  /** One row, no file copied, whatever the size of the tree (L1). */
+  readonly fork: (
+    from: Ref,
+    options?: { readonly name?: string; readonly operationId?: string }
+  ) => Effect.Effect<BranchInfo, E.RefNotFound | StoreError>
+  readonly open: (
+    branch: string,
+    options?: OpenOptions
+  ) => Effect.Effect<
+    Workspace,
+    E.RefNotFound | E.Unavailable | E.MountPathUnavailable | E.StoreLocation | E.WorkspaceClosed | StoreError,
+    Scope.Scope
+  >
+
+  readonly branch: (id: string) => Effect.Effect<BranchInfo, E.RefNotFound | StoreError>
+  readonly commit: (ref: Ref) => Effect.Effect<CommitInfo, E.RefNotFound | StoreError>
+  readonly log: (
+    ref: Ref,
+    options?: { readonly limit?: number }
+  ) => Effect.Effect<readonly CommitInfo[], E.RefNotFound | StoreError>
+  readonly diff: (from: Ref, to: Ref) => Effect.Effect<readonly Change[], E.RefNotFound | StoreError>
+  readonly readAt: (ref: Ref, path: PathInput) => Effect.Effect<Uint8Array, E.RefNotFound | PathFailure | StoreError>
+  readonly listAt: (
+    ref: Ref,
+    path: PathInput
+  ) => Effect.Effect<readonly FileStat[], E.RefNotFound | PathFailure | StoreError>
+  readonly statAt: (ref: Ref, path: PathInput) => Effect.Effect<FileStat, E.RefNotFound | PathFailure | StoreError>
+
+  /** Direct calls on a branch head, one commit each, without a mount (W4, L2). */
+  readonly applyTo: (
+    branch: string,
+    operations: readonly FileOperation[],
+    options?: CommitOptions
+  ) => Effect.Effect<CheckpointOutcome, E.RefNotFound | E.HeadMoved | E.EditRefused | PathFailure | StoreError>
+  /** Mounted, run, captured, unmounted: nothing of it is left after the call (L2). */
+  readonly execOn: (
+    branch: string,
+    command: readonly [string, ...string[]] | string,
+    options?: ExecOptions & CommitOptions & OpenOptions
+  ) => Effect.Effect<
+    { readonly result: ExecResult; readonly checkpoint: CheckpointOutcome },
+    | E.RefNotFound
+    | E.Unavailable
+    | E.MountPathUnavailable
+    | E.StoreLocation
+    | E.HeadMoved
+    | E.ProcessesRunning
+    | SpawnFailed
+    | PathFailure
+    | WorkspaceError
+  >
+
+  /** The provider-neutral identity of a commit (W5, W6). */
+  readonly candidate: (
+    ref: Ref,
+    options: { readonly environment: Digest; readonly parent: string | null }
+  ) => Effect.Effect<Candidate, E.RefNotFound | StoreError>
+  /** Keeps a commit from every collection under a caller's key until `unpin` (G75). Idempotent. */
+  readonly pin: (key: string, ref: Ref) => Effect.Effect<void, E.RefNotFound | StoreError>
+  readonly unpin: (key: string) => Effect.Effect<void, StoreError>
+  /** What became of an operation whose reply was lost (W10, G75): the commit it made, or `absent`. */
+  readonly findOperation: (
+    operationId: string
+  ) => Effect.Effect<{ readonly state: "recorded"; readonly commit: string } | { readonly state: "absent" }, StoreError>
+
+  readonly exportDirectory: (
+    ref: Ref,
+    target: string,
+    options?: { readonly onProgress?: (progress: Progress) => void }
+  ) => Effect.Effect<{ readonly files: number; readonly bytes: number }, E.RefNotFound | E.ExportRefused | StoreError>
+  readonly exportPatch: (
+    options: PatchOptions
+  ) => Effect.Effect<ExportedPatch, E.RefNotFound | E.Unavailable | StoreError>
+
+  /** Workspaces that wait for a decision: checkpoint by `recover`, or drop by `discardLeft` (W12, W23). */
+  readonly left: Effect.Effect<readonly LeftWorkspace[], StoreError>
+  /** Commits what the workspace held to a branch of its own; the original branch does not move. */
+  readonly recover: (
+    workspace: string
+  ) => Effect.Effect<
+    { readonly branch: string; readonly checkpoint: CheckpointOutcome },
+    E.RefNotFound | E.WorkspaceUnreadable | E.Unavailable | StoreError
+  >
+  readonly discardLeft: (workspace: string, reason: string) => Effect.Effect<void, E.RefNotFound | StoreError>
+
+  readonly stats: Effect.Effect<StoreStats, StoreError>
+  /** Reads every object back against its id (L10). */
+  readonly verify: (options?: {
+    readonly onProgress?: (progress: Progress) => void
+  }) => Effect.Effect<VerifyReport, StoreError>
+}
+
+/** The service under which the standard preset offers its workspace provider. */
+export class Workspaces extends Context.Service<Workspaces, WorkspaceProvider>()("coppice/Workspaces") {}

@@ -1,0 +1,4 @@
+/** `coppice/workspace`: the contract of forkable, complete workspaces. */
+export * from "./Candidate.ts"
+export * from "./WorkspaceError.ts"
+export * from "./WorkspaceProvider.ts"
