@@ -1,0 +1,42 @@
+// Runs the whole test suite, or the files named as arguments, and ends with one line: `N passed, N failed`.
+// Promise: the exit code is vitest's own, the last line is counted from the report and not from the screen, and a run in
+// which nothing was tested is a failure. Plain JavaScript, like check-node.js. Rules: the README's test command.
+import { spawnSync } from "node:child_process"
+import { readFileSync, rmSync } from "node:fs"
+import { createRequire } from "node:module"
+import { dirname, join } from "node:path"
+import { fileURLToPath } from "node:url"
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const report = join(root, ".reports", "tests.json")
+const vitest = join(dirname(createRequire(import.meta.url).resolve("vitest/package.json")), "vitest.mjs")
+
+// A report of an earlier run must never be counted as this one's.
+rmSync(report, { force: true })
+const run = spawnSync(process.execPath, [vitest, "run", ...process.argv.slice(2)], { cwd: root, stdio: "inherit" })
+
+let exitCode = run.status ?? 1
+if (run.signal !== null) console.error(`The test run was ended by ${run.signal}. Remedy: run it again.`)
+
+let passed = 0
+let failed = 0
+let skipped = 0
+try {
+  const { numPassedTests, numFailedTests, numPendingTests, numTodoTests, testResults } = JSON.parse(
+    readFileSync(report, "utf8")
+  )
+  passed = numPassedTests
+  // A file that could not even be loaded has no tests to fail: it counts as one failure, or it would vanish.
+  failed = numFailedTests + testResults.filter((f) => f.status === "failed" && f.assertionResults.length === 0).length
+  skipped = numPendingTests + numTodoTests
+} catch {
+  console.error("The test run left no readable report (.reports/tests.json). Remedy: see what vitest said above.")
+  exitCode ||= 1
+}
+if (passed + failed === 0) {
+  console.error("No test ran. Remedy: check the file names given, or remove the filter.")
+  exitCode ||= 1
+}
+if (failed > 0) exitCode ||= 1
+console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`)
+process.exitCode = exitCode
