@@ -1,0 +1,401 @@
+/**
+ * The explore graph: why the work went where it went. Nodes and typed edges, findings, candidates linked to nodes, handoffs.
+ * Promise: append-only (a revision supersedes, nothing is rewritten); a handoff counts as adopted only after the receiver
+ * verified the exact candidate, used a finding it was given and made new work. Rules: E1, E2, E5; written by Authority only (G1).
+ */
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { errorFields } from "../base/CoppiceError.ts"
+import type { Json } from "../base/Digest.ts"
+import type { AuthorityModule, Command, Decision, JournalEvent, Load, Statement } from "../governance/Module.ts"
+import type { Row } from "../sqlite/Database.ts"
+
+// --- model -----------------------------------------------------------------------------------------------------------
+
+export const NodeKind = Schema.Literals(["question", "hypothesis", "experiment", "artifact", "area"])
+export type NodeKind = typeof NodeKind.Type
+
+export const EdgeKind = Schema.Literals(["supports", "refutes", "answers", "dependsOn", "leadsTo", "subtopicOf"])
+export type EdgeKind = typeof EdgeKind.Type
+
+export const FindingStatus = Schema.Literals(["tentative", "confirmed", "refuted"])
+export type FindingStatus = typeof FindingStatus.Type
+
+/** Texts are bounded: a graph is an index of reasons, not a store of transcripts (G6). */
+const BoundedText = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(2000))
+const Title = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200))
+const Id = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(100))
+
+export const AddNode = Schema.Struct({
+  goal: Id,
+  kind: NodeKind,
+  title: Title,
+  text: Schema.optionalKey(BoundedText),
+  agent: Schema.NullOr(Id),
+  /** The node that this one revises; the older stays readable. */
+  supersedes: Schema.optionalKey(Id)
+})
+export const AddEdge = Schema.Struct({ goal: Id, kind: EdgeKind, from: Id, to: Id, agent: Schema.NullOr(Id) })
+export const AddFinding = Schema.Struct({
+  goal: Id,
+  node: Id,
+  status: FindingStatus,
+  text: BoundedText,
+  agent: Schema.NullOr(Id),
+  /** Evidence ids; a finding without evidence may only be tentative. */
+  evidence: Schema.Array(Id),
+  supersedes: Schema.optionalKey(Id)
+})
+/** `identity` is the candidate's full identity digest (W5), never a branch name. */
+export const LinkCandidate = Schema.Struct({ goal: Id, node: Id, identity: Id, commit: Id })
+export const OfferHandoff = Schema.Struct({
+  goal: Id,
+  from: Id,
+  to: Id,
+  identity: Id,
+  findings: Schema.Array(Id).check(Schema.isMinLength(1))
+})
+/** The receiver states the identity that it computed itself from what it forked. */
+export const TakeHandoff = Schema.Struct({ handoff: Id, agent: Id, observedIdentity: Id })
+export const AdoptHandoff = Schema.Struct({
+  handoff: Id,
+  agent: Id,
+  usedFindings: Schema.Array(Id),
+  /** What the receiver made of it; must differ from what it was handed. */
+  resultIdentity: Id
+})
+
+// --- errors ----------------------------------------------------------------------------------------------------------
+
+/** A node, finding or handoff that the command names does not exist in this goal. */
+export class ExploreNotFound extends Schema.TaggedError<ExploreNotFound>()("ExploreNotFound", {
+  ...errorFields("EXPLORE_NOT_FOUND"),
+  id: Schema.String
+}) {}
+
+/** The command is malformed, or breaks a rule of the graph. */
+export class ExploreRefused extends Schema.TaggedError<ExploreRefused>()("ExploreRefused", {
+  ...errorFields("EXPLORE_REFUSED"),
+  reason: Schema.Literals([
+    "malformed",
+    "evidenceMissing",
+    "selfEdge",
+    "superseded",
+    "notReceiver",
+    "notVerified",
+    "findingNotUsed",
+    "noNewWork",
+    "alreadyAdopted",
+    "unknownCommand"
+  ])
+}) {}
+
+/** What the receiver forked is not what was handed over. Nothing was adopted. */
+export class HandoffMismatch extends Schema.TaggedError<HandoffMismatch>()("HandoffMismatch", {
+  ...errorFields("HANDOFF_MISMATCH"),
+  expected: Schema.String,
+  observed: Schema.String
+}) {}
+
+export type ExploreError = ExploreNotFound | ExploreRefused | HandoffMismatch
+
+const refused = (reason: ExploreRefused["reason"], message: string, remedy: string) =>
+  Result.fail(new ExploreRefused({ reason, message, remedy }))
+const notFound = (id: string) =>
+  Result.fail(
+    new ExploreNotFound({
+      id,
+      message: `Nothing in this goal's graph has the id ${id}.`,
+      remedy: "Read the graph again."
+    })
+  )
+
+// --- state: just the rows that a command names ------------------------------------------------------------------------
+
+interface State {
+  readonly rows: ReadonlyMap<
+    string,
+    { readonly kind: "node" | "finding"; readonly goal: string; readonly superseded: boolean }
+  >
+  readonly handoff: Row | undefined
+}
+
+const referenced = (command: Command): readonly string[] => {
+  const p = command.payload as Record<string, unknown>
+  const ids = [
+    p["supersedes"],
+    command.type === "addEdge" ? p["from"] : undefined,
+    command.type === "addEdge" ? p["to"] : undefined,
+    p["node"]
+  ]
+  if (Array.isArray(p["findings"])) ids.push(...p["findings"])
+  return ids.filter((id): id is string => typeof id === "string")
+}
+
+function* load(command: Command): Load<State> {
+  const rows = new Map<string, { kind: "node" | "finding"; goal: string; superseded: boolean }>()
+  for (const id of referenced(command)) {
+    const nodes = yield { sql: "SELECT goal, superseded_by FROM explore_node WHERE id = ?", params: [id] }
+    const findings = yield { sql: "SELECT goal, superseded_by FROM explore_finding WHERE id = ?", params: [id] }
+    const row = nodes[0] ?? findings[0]
+    if (row === undefined) continue
+    rows.set(id, {
+      kind: nodes[0] === undefined ? "finding" : "node",
+      goal: String(row["goal"]),
+      superseded: row["superseded_by"] !== null
+    })
+  }
+  const wanted = (command.payload as Record<string, unknown>)["handoff"]
+  const handoffs =
+    typeof wanted === "string" ? yield { sql: "SELECT * FROM explore_handoff WHERE id = ?", params: [wanted] } : []
+  return { rows, handoff: handoffs[0] }
+}
+
+// --- decisions -------------------------------------------------------------------------------------------------------
+
+type Decided = Result.Result<Decision, ExploreError>
+type NewId = (kind: "node" | "edge" | "finding" | "handoff") => string
+
+const one = (type: string, entity: string, data: Json, reply: Json): Decided =>
+  Result.succeed({ events: [{ type, entity, data }], reply })
+
+const decideNode = (state: State, p: typeof AddNode.Type, newId: NewId): Decided => {
+  if (p.supersedes !== undefined) {
+    const old = state.rows.get(p.supersedes)
+    if (old?.kind !== "node" || old.goal !== p.goal) return notFound(p.supersedes)
+    if (old.superseded) return refused("superseded", "That node was revised already.", "Revise its newest revision.")
+  }
+  const id = newId("node")
+  return one("explore.nodeAdded", id, { id, ...p }, { id })
+}
+
+const decideEdge = (state: State, p: typeof AddEdge.Type, newId: NewId): Decided => {
+  if (p.from === p.to) return refused("selfEdge", "An edge needs two different ends.", "Name two nodes or findings.")
+  for (const end of [p.from, p.to]) if (state.rows.get(end)?.goal !== p.goal) return notFound(end)
+  const id = newId("edge")
+  return one("explore.edgeAdded", id, { id, ...p }, { id })
+}
+
+const decideFinding = (state: State, p: typeof AddFinding.Type, newId: NewId): Decided => {
+  const node = state.rows.get(p.node)
+  if (node?.kind !== "node" || node.goal !== p.goal) return notFound(p.node)
+  if (p.status !== "tentative" && p.evidence.length === 0) {
+    return refused(
+      "evidenceMissing",
+      `A ${p.status} finding needs evidence.`,
+      "Record evidence first, or call it tentative."
+    )
+  }
+  if (p.supersedes !== undefined) {
+    const old = state.rows.get(p.supersedes)
+    if (old?.kind !== "finding" || old.goal !== p.goal) return notFound(p.supersedes)
+    if (old.superseded) return refused("superseded", "That finding was revised already.", "Revise its newest revision.")
+  }
+  const id = newId("finding")
+  return one("explore.findingAdded", id, { id, ...p }, { id })
+}
+
+const decideOffer = (state: State, p: typeof OfferHandoff.Type, newId: NewId): Decided => {
+  for (const id of p.findings) {
+    const row = state.rows.get(id)
+    if (row?.kind !== "finding" || row.goal !== p.goal) return notFound(id)
+  }
+  const id = newId("handoff")
+  return one("explore.handoffOffered", id, { id, ...p }, { id })
+}
+
+const decideTake = (state: State, p: typeof TakeHandoff.Type): Decided => {
+  if (state.handoff === undefined) return notFound(p.handoff)
+  if (state.handoff["receiver"] !== p.agent) {
+    return refused("notReceiver", "This handoff was offered to another agent.", "Take one that was offered to you.")
+  }
+  const expected = String(state.handoff["identity"])
+  if (expected !== p.observedIdentity) {
+    return Result.fail(
+      new HandoffMismatch({
+        message: "The state that was forked is not the candidate that was handed over.",
+        remedy: "Fork the candidate's commit again, by its id and not by a branch name, and verify it.",
+        expected,
+        observed: p.observedIdentity
+      })
+    )
+  }
+  return one(
+    "explore.handoffVerified",
+    p.handoff,
+    { handoff: p.handoff, agent: p.agent },
+    { handoff: p.handoff, verified: true }
+  )
+}
+
+const decideAdopt = (state: State, p: typeof AdoptHandoff.Type): Decided => {
+  const row = state.handoff
+  if (row === undefined) return notFound(p.handoff)
+  if (row["receiver"] !== p.agent) {
+    return refused("notReceiver", "This handoff was offered to another agent.", "Only its receiver may adopt it.")
+  }
+  if (Number(row["verified"]) !== 1) {
+    return refused("notVerified", "The candidate was not verified by its receiver.", "Take the handoff first.")
+  }
+  if (Number(row["adopted"]) === 1) return refused("alreadyAdopted", "This handoff was adopted already.", "Read it.")
+  const offered = JSON.parse(String(row["findings"])) as string[]
+  const used = p.usedFindings.filter((id) => offered.includes(id))
+  if (used.length === 0) {
+    return refused("findingNotUsed", "The receiver used none of the findings.", "A copied state alone is not adoption.")
+  }
+  if (p.resultIdentity === row["identity"]) {
+    return refused(
+      "noNewWork",
+      "The receiver made nothing new.",
+      "A fork alone is not adoption: do the next piece of work."
+    )
+  }
+  return one(
+    "explore.handoffAdopted",
+    p.handoff,
+    { handoff: p.handoff, usedFindings: used, resultIdentity: p.resultIdentity },
+    { handoff: p.handoff, adopted: true, usedFindings: used }
+  )
+}
+
+const schemas = {
+  addNode: AddNode,
+  addEdge: AddEdge,
+  addFinding: AddFinding,
+  linkCandidate: LinkCandidate,
+  offerHandoff: OfferHandoff,
+  takeHandoff: TakeHandoff,
+  adoptHandoff: AdoptHandoff
+} as const
+
+const decide: AuthorityModule<State>["decide"] = (state, command, context) => {
+  const schema = (schemas as Record<string, Schema.Decoder<unknown>>)[command.type]
+  if (schema === undefined) {
+    return refused("unknownCommand", `The explore module has no command ${command.type}.`, "See ExploreGraph.ts.")
+  }
+  const decoded = Schema.decodeUnknownResult(schema, { onExcessProperty: "error" })(command.payload)
+  if (Result.isFailure(decoded)) {
+    return refused(
+      "malformed",
+      `The payload of ${command.type} is malformed: ${String(decoded.failure)}`.slice(0, 500),
+      "Correct the payload."
+    )
+  }
+  const p: any = decoded.success
+  switch (command.type) {
+    case "addNode":
+      return decideNode(state, p, context.newId)
+    case "addEdge":
+      return decideEdge(state, p, context.newId)
+    case "addFinding":
+      return decideFinding(state, p, context.newId)
+    case "linkCandidate": {
+      const node = state.rows.get(p.node)
+      if (node?.kind !== "node" || node.goal !== p.goal) return notFound(p.node)
+      return one("explore.candidateLinked", p.node, p, { node: p.node, identity: p.identity })
+    }
+    case "offerHandoff":
+      return decideOffer(state, p, context.newId)
+    case "takeHandoff":
+      return decideTake(state, p)
+    default:
+      return decideAdopt(state, p)
+  }
+}
+
+// --- projection ------------------------------------------------------------------------------------------------------
+
+const project: AuthorityModule["project"] = (event: JournalEvent, meta) => {
+  const d = event.data as Record<string, any>
+  const statements: Statement[] = []
+  const put = (sql: string, ...params: Statement["params"]) => statements.push({ sql, params })
+  switch (event.type) {
+    case "explore.nodeAdded":
+      put(
+        "INSERT INTO explore_node (id, goal, kind, title, text, agent, seq, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        ...[d["id"], d["goal"], d["kind"], d["title"], d["text"] ?? null, d["agent"], meta.seq, meta.at]
+      )
+      if (d["supersedes"]) put("UPDATE explore_node SET superseded_by = ? WHERE id = ?", d["id"], d["supersedes"])
+      break
+    case "explore.edgeAdded":
+      put(
+        "INSERT INTO explore_edge (id, goal, kind, source, target, seq) VALUES (?, ?, ?, ?, ?, ?)",
+        ...[d["id"], d["goal"], d["kind"], d["from"], d["to"], meta.seq]
+      )
+      break
+    case "explore.findingAdded":
+      put(
+        "INSERT INTO explore_finding (id, goal, node, status, text, agent, evidence, seq, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        ...[
+          d["id"],
+          d["goal"],
+          d["node"],
+          d["status"],
+          d["text"],
+          d["agent"],
+          JSON.stringify(d["evidence"]),
+          meta.seq,
+          meta.at
+        ]
+      )
+      if (d["supersedes"]) put("UPDATE explore_finding SET superseded_by = ? WHERE id = ?", d["id"], d["supersedes"])
+      break
+    case "explore.candidateLinked":
+      put(
+        "INSERT INTO explore_candidate (node, goal, identity, commit_id, seq) VALUES (?, ?, ?, ?, ?) ON CONFLICT (node, identity) DO NOTHING",
+        ...[d["node"], d["goal"], d["identity"], d["commit"], meta.seq]
+      )
+      break
+    case "explore.handoffOffered":
+      put(
+        "INSERT INTO explore_handoff (id, goal, sender, receiver, identity, findings, seq) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        ...[d["id"], d["goal"], d["from"], d["to"], d["identity"], JSON.stringify(d["findings"]), meta.seq]
+      )
+      break
+    case "explore.handoffVerified":
+      put("UPDATE explore_handoff SET verified = 1 WHERE id = ?", d["handoff"])
+      break
+    case "explore.handoffAdopted":
+      put(
+        "UPDATE explore_handoff SET adopted = 1, used = ?, result_identity = ? WHERE id = ?",
+        ...[JSON.stringify(d["usedFindings"]), d["resultIdentity"], d["handoff"]]
+      )
+      break
+  }
+  return statements
+}
+
+const migrations = [
+  {
+    version: 1,
+    name: "explore graph",
+    sql: `
+CREATE TABLE explore_node (id TEXT PRIMARY KEY, goal TEXT NOT NULL, kind TEXT NOT NULL, title TEXT NOT NULL, text TEXT,
+  agent TEXT, superseded_by TEXT, seq BIGINT NOT NULL, at BIGINT NOT NULL);
+CREATE INDEX explore_node_goal ON explore_node (goal, seq);
+CREATE TABLE explore_edge (id TEXT PRIMARY KEY, goal TEXT NOT NULL, kind TEXT NOT NULL, source TEXT NOT NULL,
+  target TEXT NOT NULL, seq BIGINT NOT NULL);
+CREATE INDEX explore_edge_goal ON explore_edge (goal, seq);
+CREATE TABLE explore_finding (id TEXT PRIMARY KEY, goal TEXT NOT NULL, node TEXT NOT NULL REFERENCES explore_node (id),
+  status TEXT NOT NULL, text TEXT NOT NULL, agent TEXT, evidence TEXT NOT NULL, superseded_by TEXT,
+  seq BIGINT NOT NULL, at BIGINT NOT NULL);
+CREATE INDEX explore_finding_goal ON explore_finding (goal, seq);
+CREATE TABLE explore_candidate (node TEXT NOT NULL REFERENCES explore_node (id), goal TEXT NOT NULL,
+  identity TEXT NOT NULL, commit_id TEXT NOT NULL, seq BIGINT NOT NULL, PRIMARY KEY (node, identity));
+CREATE TABLE explore_handoff (id TEXT PRIMARY KEY, goal TEXT NOT NULL, sender TEXT NOT NULL, receiver TEXT NOT NULL,
+  identity TEXT NOT NULL, findings TEXT NOT NULL, verified INTEGER NOT NULL DEFAULT 0, adopted INTEGER NOT NULL DEFAULT 0,
+  used TEXT, result_identity TEXT, seq BIGINT NOT NULL);
+CREATE INDEX explore_handoff_goal ON explore_handoff (goal, seq);
+`
+  }
+] as const
+
+/** The explore room's part of the authority file. Activated only by a preset that offers explore. */
+export const exploreModule: AuthorityModule<State> = {
+  name: "explore",
+  version: 1,
+  migrations,
+  load,
+  decide,
+  project
+}
