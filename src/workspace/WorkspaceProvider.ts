@@ -15,7 +15,7 @@ import type { Candidate } from "./Candidate.ts"
 import type * as E from "./WorkspaceError.ts"
 
 /** What can fail in any call that touches the store. */
-export type StoreError = Busy | StorageFailure | StoreMoved | E.ObjectDamaged | E.FileSystemFailure
+export type StoreError = Busy | StorageFailure | StoreMoved | E.StoreLocation | E.ObjectDamaged | E.FileSystemFailure
 
 /** The id of a layer (`lyr_`), branch (`brn_`) or commit (`cmt_`). A branch stands for its head. */
 export type Ref = string
@@ -355,8 +355,9 @@ export interface VerifyReport {
 
 /** The provider's operations. All of them fail typed and leave everything as it was. */
 export interface WorkspaceProvider {
-  readonly manifest: Manifest
-  readonly probe: Effect.Effect<Probe>
+  /** Effects, not values: a preset loads the provider when it is first used, and not before (P4, P9). */
+  readonly manifest: Effect.Effect<Manifest, StoreError>
+  readonly probe: Effect.Effect<Probe, StoreError>
 
   readonly createEmpty: (options?: { readonly name?: string }) => Effect.Effect<ImportReceipt, StoreError>
   readonly importDirectory: (
