@@ -1,0 +1,264 @@
+/**
+ * The oracle: a separate process that judges a patch on a clean checkout with clean dependencies and held-out tests.
+ * Promise: it judges the exact patch and nothing of the workspace it came from; its own files are hashed before and after,
+ * and a change voids the verdict; a timeout is inconclusive, never failed; it is itself proven (red on the base, green on
+ * independent fixes, red on each known wrong route) before its word counts. Rules: E16, G71, C115.
+ */
+import { createHash } from "node:crypto"
+import { mkdir, readdir, readFile, readlink, rm, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { type Digest, digestJson, sha256 } from "../base/Digest.ts"
+import { newId } from "../base/Id.ts"
+import type { TurnEnvironment } from "../host/TurnEnvironment.ts"
+import { applyPatch, cleanCheckout } from "../workspace/CleanCheckout.ts"
+import { runJudge } from "./JudgeProcess.ts"
+
+/** G71. `progress`: better than the base, and not enough. */
+export const VerdictOutcome = Schema.Literals(["passed", "progress", "failed", "inconclusive", "unavailable"])
+export type VerdictOutcome = typeof VerdictOutcome.Type
+
+export const Verdict = Schema.Struct({
+  id: Schema.String,
+  oracle: Schema.String,
+  outcome: VerdictOutcome,
+  /** One public-safe sentence: why. */
+  reason: Schema.String,
+  /** Named checks as the judge printed them; empty when it printed none. */
+  checks: Schema.Array(Schema.Struct({ name: Schema.String, passed: Schema.Boolean })),
+  base: Schema.String,
+  /** Null when the base itself was judged. */
+  patch: Schema.NullOr(Schema.String),
+  candidate: Schema.NullOr(Schema.String),
+  validator: Schema.Struct({ before: Schema.String, after: Schema.String }),
+  exitCode: Schema.NullOr(Schema.Number),
+  wallMs: Schema.Number,
+  at: Schema.Number
+})
+export type Verdict = typeof Verdict.Type
+
+/** The digest of a verdict: what the settlement names as evidence. */
+export const verdictDigest = (verdict: Verdict): Digest => digestJson({ ...verdict })
+
+/** A step that makes a clean checkout judgeable, run inside it before the judge. */
+export interface PrepareStep {
+  readonly argv: readonly [string, ...string[]]
+  /** What it means when the step fails: the machine's fault (`unavailable`), or the candidate's (`failed`). */
+  readonly blame: "machine" | "candidate"
+}
+
+export interface OracleSpec {
+  readonly name: string
+  /** The repository that is cloned, and the commit that every candidate is a patch against. */
+  readonly repository: string
+  readonly base: string
+  readonly prepare: readonly PrepareStep[]
+  /** Exit 0 passed, 1 failed, 2 progress, anything else inconclusive. A last line of JSON may name `checks`. */
+  readonly judge: readonly [string, ...string[]]
+  /** The directory of the judge's own files. Solvers must not be able to read it. */
+  readonly heldOut: string
+  /** A text that stands in the held-out files only; a patch that carries it proves that they were read (C115). */
+  readonly canary?: string
+  /** Milliseconds for each command. */
+  readonly timeLimitMs: number
+  /** Where clean checkouts are made; each is removed after its verdict. */
+  readonly scratch: string
+  /** How commands are started in a directory (`plainDirectory` of the host room). */
+  readonly environment: (directory: string) => TurnEnvironment
+}
+
+export interface JudgeInput {
+  /** Null judges the base itself. */
+  readonly patch: Uint8Array | null
+  readonly candidate: string | null
+}
+
+/** A digest over every file of a directory: names, types, contents and link targets. */
+export const directoryDigest = async (directory: string): Promise<Digest> => {
+  const digest = createHash("sha256")
+  const walk = async (relative: string): Promise<void> => {
+    const entries = await readdir(join(directory, relative), { withFileTypes: true })
+    entries.sort((a, b) => (a.name < b.name ? -1 : 1))
+    for (const entry of entries) {
+      const path = join(relative, entry.name)
+      if (entry.isDirectory()) {
+        digest.update(JSON.stringify(["d", path]))
+        await walk(path)
+      } else if (entry.isSymbolicLink()) {
+        digest.update(JSON.stringify(["l", path, await readlink(join(directory, path))]))
+      } else if (entry.isFile()) {
+        digest.update(JSON.stringify(["f", path, sha256(await readFile(join(directory, path)))]))
+      }
+    }
+  }
+  await walk("")
+  return `sha256:${digest.digest("hex")}`
+}
+
+const Printed = Schema.Struct({
+  checks: Schema.Array(Schema.Struct({ name: Schema.String, passed: Schema.Boolean }))
+})
+
+/** The checks in the last line of stdout, when it is JSON of the right shape. */
+const printedChecks = (stdout: string): Verdict["checks"] => {
+  const last = stdout.trimEnd().split("\n").at(-1) ?? ""
+  try {
+    return Schema.decodeUnknownSync(Printed)(JSON.parse(last)).checks.slice(0, 100)
+  } catch {
+    return []
+  }
+}
+
+interface Judged {
+  readonly outcome: VerdictOutcome
+  readonly reason: string
+  readonly checks: Verdict["checks"]
+  readonly exitCode: number | null
+}
+
+const judged = (outcome: VerdictOutcome, reason: string, exitCode: number | null = null): Judged => ({
+  outcome,
+  reason,
+  checks: [],
+  exitCode
+})
+
+const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const checkout = yield* cleanCheckout({
+        repository: spec.repository,
+        commit: spec.base,
+        parent: spec.scratch,
+        prefix: "verify-"
+      })
+      if (input.patch !== null) {
+        const file = `${checkout}.patch`
+        yield* Effect.acquireRelease(
+          Effect.promise(() => writeFile(file, input.patch!)),
+          () => Effect.promise(() => rm(file, { force: true }))
+        )
+        const applied = yield* Effect.result(applyPatch(checkout, file))
+        if (applied._tag === "Failure") {
+          return applied.failure._tag === "PatchRefused"
+            ? judged("failed", `The patch does not apply to a clean checkout: ${applied.failure.detail}`)
+            : yield* applied.failure
+        }
+      }
+      const environment = spec.environment(checkout)
+      for (const step of spec.prepare) {
+        const run = yield* runJudge(environment, step.argv, { timeLimitMs: spec.timeLimitMs })
+        const name = step.argv.slice(0, 3).join(" ")
+        if (run.timedOut) return judged("inconclusive", `Preparing the checkout (${name}) ran out of time.`)
+        if (run.exitCode !== 0) {
+          return step.blame === "machine"
+            ? judged("unavailable", `Preparing the checkout (${name}) failed on this machine.`, run.exitCode)
+            : judged("failed", `${name} fails with this patch.`, run.exitCode)
+        }
+      }
+      const run = yield* runJudge(environment, spec.judge, { timeLimitMs: spec.timeLimitMs })
+      if (run.timedOut) return judged("inconclusive", "The judge ran out of time.")
+      const checks = printedChecks(run.stdout)
+      const failing = checks.filter((check) => !check.passed).map((check) => check.name)
+      const because = failing.length === 0 ? "" : `: ${failing.slice(0, 3).join(", ")}`
+      const outcome: VerdictOutcome =
+        run.exitCode === 0 ? "passed" : run.exitCode === 1 ? "failed" : run.exitCode === 2 ? "progress" : "inconclusive"
+      const reason = {
+        passed: "Every check passed.",
+        failed: `Checks failed${because}`,
+        progress: `Better than the base, and not enough${because}`,
+        inconclusive: "The judge ended without a verdict.",
+        unavailable: ""
+      }[outcome]
+      return { outcome, reason: reason.slice(0, 500), checks, exitCode: run.exitCode } satisfies Judged
+    })
+  )
+
+/**
+ * Judges a patch against the spec's base and gives a verdict with an id of its own. Never fails: what keeps the judge from
+ * working is itself a verdict (`unavailable`), and the reason says what to do.
+ */
+export const judge = (spec: OracleSpec, input: JudgeInput): Effect.Effect<Verdict> =>
+  Effect.gen(function* () {
+    const at = yield* Clock.currentTimeMillis
+    const start = yield* Clock.currentTimeNanos
+    yield* Effect.promise(() => mkdir(spec.scratch, { recursive: true, mode: 0o700 }))
+    const before = yield* Effect.promise(() => directoryDigest(spec.heldOut))
+    const leaked = spec.canary !== undefined && input.patch !== null && Buffer.from(input.patch).includes(spec.canary)
+    const found = leaked
+      ? judged("failed", "The patch carries the canary of the held-out tests: they were read.")
+      : yield* prepareAndJudge(spec, input).pipe(
+          Effect.catch((error) => Effect.succeed(judged("unavailable", `${error.message} ${error.remedy}`)))
+        )
+    const after = yield* Effect.promise(() => directoryDigest(spec.heldOut))
+    const voided = before !== after
+    const end = yield* Clock.currentTimeNanos
+    return {
+      id: newId("verdict"),
+      oracle: spec.name,
+      ...found,
+      ...(voided
+        ? {
+            outcome: "inconclusive" as const,
+            reason: "The judge's own files changed while it ran: the verdict is void."
+          }
+        : {}),
+      base: spec.base,
+      patch: input.patch === null ? null : sha256(input.patch),
+      candidate: input.candidate,
+      validator: { before, after },
+      wallMs: Number(end - start) / 1e6,
+      at
+    }
+  })
+
+/** What an oracle showed about itself. `proven` is true only when every expectation held. */
+export interface OracleProof {
+  readonly proven: boolean
+  readonly base: Verdict
+  readonly fixes: readonly { readonly name: string; readonly verdict: Verdict }[]
+  readonly wrong: readonly { readonly name: string; readonly verdict: Verdict }[]
+  /** Each expectation that did not hold, in words. */
+  readonly broken: readonly string[]
+}
+
+/**
+ * Proves the oracle before it is believed (E16): red on the base, green on at least two independently written fixes, red on
+ * each known wrong route. Verdicts run `concurrency` at a time.
+ */
+export const prove = (
+  spec: OracleSpec,
+  known: {
+    readonly fixes: readonly { readonly name: string; readonly patch: Uint8Array }[]
+    readonly wrong: readonly { readonly name: string; readonly patch: Uint8Array }[]
+  },
+  options: { readonly concurrency?: number; readonly onVerdict?: (name: string, verdict: Verdict) => void } = {}
+): Effect.Effect<OracleProof> =>
+  Effect.gen(function* () {
+    const inputs = [
+      { name: "base", patch: null },
+      ...known.fixes.map((fix) => ({ name: fix.name, patch: fix.patch })),
+      ...known.wrong.map((route) => ({ name: route.name, patch: route.patch }))
+    ]
+    const verdicts = yield* Effect.forEach(
+      inputs,
+      (input) =>
+        Effect.tap(judge(spec, { patch: input.patch, candidate: null }), (verdict) =>
+          Effect.sync(() => options.onVerdict?.(input.name, verdict))
+        ),
+      { concurrency: options.concurrency ?? 2 }
+    )
+    const base = verdicts[0]!
+    const fixes = known.fixes.map((fix, i) => ({ name: fix.name, verdict: verdicts[1 + i]! }))
+    const wrong = known.wrong.map((route, i) => ({ name: route.name, verdict: verdicts[1 + fixes.length + i]! }))
+    const red = (verdict: Verdict) => verdict.outcome === "failed" || verdict.outcome === "progress"
+    const broken = [
+      ...(fixes.length < 2 ? ["fewer than two independent fixes were given"] : []),
+      ...(red(base) ? [] : [`the base is ${base.outcome}, not red`]),
+      ...fixes.filter((f) => f.verdict.outcome !== "passed").map((f) => `the fix ${f.name} is ${f.verdict.outcome}`),
+      ...wrong.filter((w) => !red(w.verdict)).map((w) => `the wrong route ${w.name} is ${w.verdict.outcome}`)
+    ]
+    return { proven: broken.length === 0, base, fixes, wrong, broken }
+  })

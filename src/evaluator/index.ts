@@ -1,0 +1,3 @@
+/** `coppice/evaluator`: did it work, and what did it cost? Independent oracles and clocks. */
+export * from "./CostLedger.ts"
+export * from "./Oracle.ts"
