@@ -1,0 +1,62 @@
+/**
+ * What the projections need from the LayerFS store: the one seam between the two halves of the provider.
+ * Promise: everything here runs in the store's worker and is typed on failure; the projections keep no table of their own.
+ * Rules: W8, W10, W12, W23, L10. `LayerStore` fulfils it.
+ */
+import type { Digest } from "../../../src/base/Digest.ts"
+import type { ShownPath } from "../../../src/base/PathBytes.ts"
+import type { Durability } from "../../../src/sqlite/Database.ts"
+import type { Actor, Change, CheckpointOutcome } from "../../../src/workspace/WorkspaceProvider.ts"
+import type { BranchRow, CommitRow, WorkspaceRow } from "../RefStore.ts"
+import type { HarvestInput } from "./Harvest.ts"
+
+/** A harvest and, when it is complete, the commit of what it found. */
+export interface CheckpointRequest {
+  readonly branch: string
+  readonly expectedHead: string
+  readonly harvest: HarvestInput
+  readonly message: string
+  readonly operationId: string
+  readonly actor: Actor
+  readonly keepTimes: boolean
+  /** Copied into the outcome. */
+  readonly live: boolean
+}
+
+/** Nothing was committed when `unreadable` is not empty: the same request is repeated with a spool. */
+export type CheckpointReply =
+  | { readonly unreadable: readonly string[] }
+  | {
+      readonly outcome: CheckpointOutcome
+      /** See HarvestResult. */
+      readonly fingerprint: string
+      readonly skipped: readonly ShownPath[]
+    }
+
+/** The same without a commit: what would be committed. */
+export type PreviewReply =
+  | { readonly unreadable: readonly string[] }
+  | { readonly changes: readonly Change[]; readonly fingerprint: string }
+
+export interface StorePort {
+  /** `STORE/layerfs`, absolute. */
+  readonly directory: string
+  readonly durability: Durability
+  readonly branch: (id: string) => Promise<BranchRow | undefined>
+  readonly resolve: (ref: string) => Promise<CommitRow | undefined>
+  /** Absolute path of the directory that the project was imported from, as a byte string; null for an empty project. */
+  readonly originOf: (project: string) => Promise<string | null>
+  /** Mode of the root directory of a commit. */
+  readonly rootMode: (commit: string) => Promise<{ readonly mode: number; readonly mtimeNs: bigint }>
+  /** Writes the whole tree into `target`, which must not exist, and returns when it is complete. */
+  readonly materialise: (commit: string, target: string) => Promise<void>
+  /** A new branch at `from`: for what a recovery finds. */
+  readonly fork: (from: string, name: string, operationId: string) => Promise<BranchRow>
+  /** Harvests and commits. Rejects with `HeadMoved` and everything of `StoreError`. */
+  readonly checkpoint: (request: CheckpointRequest) => Promise<CheckpointReply>
+  /** Harvests against `base` and compares; commits nothing. */
+  readonly preview: (base: string, harvest: HarvestInput) => Promise<PreviewReply>
+  readonly putWorkspace: (row: WorkspaceRow) => Promise<void>
+  readonly updateWorkspace: (id: string, change: Partial<Omit<WorkspaceRow, "id">>) => Promise<void>
+  readonly workspaces: (states: readonly WorkspaceRow["state"][]) => Promise<readonly WorkspaceRow[]>
+}
