@@ -7,6 +7,7 @@
 import type * as Result from "effect/Result"
 import type { Json } from "../base/Digest.ts"
 import type { CoppiceError } from "../base/CoppiceError.ts"
+import type { IdKind } from "../base/Id.ts"
 import type { Migration, Param, Row } from "../sqlite/Database.ts"
 
 /** One SQL statement with `?` parameters, in the part of SQL that SQLite and PostgreSQL share. */
@@ -42,7 +43,7 @@ export interface Decision {
 /** What the store hands to a pure decision: the time of the command, and sources of ids and tokens. */
 export interface DecideContext {
   readonly now: number
-  readonly newId: (kind: import("../base/Id.ts").IdKind) => string
+  readonly newId: (kind: IdKind) => string
   readonly newToken: () => string
 }
 
