@@ -61,6 +61,8 @@ export interface TurnReport {
   /** What is known about how the executor was held; null for an in-process host. */
   readonly guarantee: SpawnGuarantee | null
   readonly wallMs: number
+  /** True when the executor had answered but did not exit, and was ended: its exit code is then unknown (C90). */
+  readonly lingered: boolean
 }
 
 export interface HostTurnOptions {

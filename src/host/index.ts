@@ -1,4 +1,5 @@
 /** `coppice/host`: the contract between Coppice and an agent runtime. */
 export * from "./Host.ts"
+export * from "./PlainDirectory.ts"
 export * from "./TurnEnvironment.ts"
 export * from "./TurnProtocol.ts"

@@ -1,0 +1,28 @@
+/**
+ * The environment variables that a child process starts with.
+ * Promise: an allow-list. Nothing of the host application's environment (keys, tokens, sockets) reaches a child unless
+ * it is on the list or the caller passes it by name; the names passed can be read back. Rules: W4, W17.
+ */
+
+const allowed = new Set(["PATH", "HOME", "LANG", "TERM", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR"])
+
+const isAllowed = (name: string): boolean => allowed.has(name) || name.startsWith("LC_")
+
+/** A read-only status must never rewrite the index of a repository it looks at. */
+const gitDefaults: Readonly<Record<string, string>> = { GIT_OPTIONAL_LOCKS: "0" }
+
+/**
+ * The allow-listed variables of `source`, those named in `passEnv`, and then `added`, which wins.
+ * A name in `passEnv` that `source` does not have is left out.
+ */
+export const childEnvironment = (
+  source: Readonly<Record<string, string | undefined>>,
+  passEnv: readonly string[] = [],
+  added: Readonly<Record<string, string>> = {}
+): Record<string, string> => {
+  const environment: Record<string, string> = { ...gitDefaults }
+  for (const [name, value] of Object.entries(source)) {
+    if (value !== undefined && (isAllowed(name) || passEnv.includes(name))) environment[name] = value
+  }
+  return Object.assign(environment, added)
+}
