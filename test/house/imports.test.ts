@@ -41,6 +41,7 @@ test("each forbidden import is noticed", () => {
     ["providers/host-process/index.ts", `import { spawn } from "child_process"`, "never through child_process"],
     ["src/session/A.ts", `import { a } from "../workspace/index.ts"`, "session may not import workspace"],
     ["src/explore/A.ts", `import { a } from "../evaluator/index.ts"`, "explore may not import evaluator"],
+    ["src/session/A.ts", `import { a } from "../journey/index.ts"`, "session may not import journey"],
     ["src/base/A.ts", `import { a } from "../sqlite/Database.ts"`, "base may not import sqlite"],
     ["src/base/A.ts", `import { Effect } from "effect"`, "import its submodule"],
     ["src/standard.ts", `import { a } from "../providers/layerfs/index.ts"`, "entry may not import providers/layerfs"],

@@ -20,11 +20,13 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   session: [...ground, "governance", "host"],
   explore: [...ground, "governance", "workspace"],
   evaluator: [...ground, "governance", "workspace", "host"],
+  // Composed journeys: above the rooms, below the entry points, with no rule of its own (docs/decisions/002).
+  journey: [...ground, ...rooms],
   assembly: [...ground, ...rooms],
   testkit: [...ground, ...rooms],
   // Files at the top of src/: the index, the presets, the promise entry.
-  entry: [...ground, ...rooms, "assembly"],
-  cli: [...ground, ...rooms, "assembly", "entry"]
+  entry: [...ground, ...rooms, "assembly", "journey"],
+  cli: [...ground, ...rooms, "assembly", "journey", "entry"]
 }
 
 /** Contracts that a provider may import, by the first part of its name. */
