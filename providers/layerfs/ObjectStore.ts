@@ -5,8 +5,11 @@
  */
 import type { Digest } from "../../src/base/Digest.ts"
 
-/** `blob`: content of a file. `tree`: hashed entries of a directory. `times`: mtimes beside a tree, never hashed into it. */
-export type ObjectKind = "blob" | "tree" | "times"
+/**
+ * `blob`: content of a file, or one block of a large one. `list`: the ids of the blocks of a file above 4 MiB (its own id is
+ * then the file's W6 content digest). `tree`: hashed entries of a directory. `times`: mtimes beside a tree, never hashed into it.
+ */
+export type ObjectKind = "blob" | "tree" | "times" | "list"
 
 export interface ObjectStore {
   readonly has: (id: Digest) => boolean

@@ -4,6 +4,7 @@
  * most one commit for ever (W10, G75). Rules: L1, L7, L8, W12, W23, G75. Runs in the LayerFS worker.
  */
 import type { Digest } from "../../src/base/Digest.ts"
+import type { TreePath } from "../../src/base/PathBytes.ts"
 import type { Actor, Projection } from "../../src/workspace/WorkspaceProvider.ts"
 import type { PackedObject } from "./ObjectStore.ts"
 
@@ -48,28 +49,47 @@ export interface WorkspaceRow {
   readonly note: string | null
 }
 
+export interface ProjectRow {
+  readonly id: string
+  readonly name: string
+  /** Absolute path of the imported directory (byte string); null for an empty project. */
+  readonly source: TreePath | null
+}
+
+/** Writes are asynchronous only because a rival process may hold the file: each is one transaction (see Database). */
 export interface RefStore {
   readonly commit: (id: string) => CommitRow | undefined
   readonly branch: (id: string) => BranchRow | undefined
+  readonly project: (id: string) => ProjectRow | undefined
   /** The commit that a layer, branch or commit id stands for. */
   readonly resolve: (ref: string) => CommitRow | undefined
-  readonly operation: (operationId: string) => string | undefined
+  /** The commit that an operation made, and what it answered. */
+  readonly operation: (operationId: string) => { readonly commit: string; readonly result: unknown } | undefined
   /**
    * One transaction: index rows of new objects, the commit, and the head moved from `expectedHead`.
    * Returns the actual head instead when it differs, with nothing written.
    */
-  readonly addCommit: (input: {
-    readonly objects: readonly PackedObject[]
-    readonly packLengths: ReadonlyMap<number, number>
-    readonly commit: CommitRow
-    readonly branch?: { readonly id: string; readonly expectedHead: string }
-    readonly layer?: { readonly id: string; readonly project: string; readonly projectName: string }
-  }) => { readonly ok: true } | { readonly ok: false; readonly actualHead: string }
+  readonly addCommit: (
+    input: AddCommit
+  ) => Promise<{ readonly ok: true } | { readonly ok: false; readonly actualHead: string }>
   /** One row, one fsync (L1). */
-  readonly fork: (row: BranchRow, operationId: string) => void
-  readonly pin: (key: string, commit: string) => void
-  readonly unpin: (key: string) => void
-  readonly putWorkspace: (row: WorkspaceRow) => void
-  readonly updateWorkspace: (id: string, change: Partial<Omit<WorkspaceRow, "id">>) => void
+  readonly fork: (row: BranchRow, operationId: string | undefined) => Promise<void>
+  readonly pin: (key: string, commit: string) => Promise<void>
+  readonly unpin: (key: string) => Promise<void>
+  readonly putWorkspace: (row: WorkspaceRow) => Promise<void>
+  /** False when there is no such workspace. */
+  readonly updateWorkspace: (id: string, change: Partial<Omit<WorkspaceRow, "id">>) => Promise<boolean>
   readonly workspaces: (states: readonly WorkspaceRow["state"][]) => readonly WorkspaceRow[]
+}
+
+export interface AddCommit {
+  readonly objects: readonly PackedObject[]
+  readonly packLengths: ReadonlyMap<number, number>
+  readonly commit: CommitRow
+  /** What the operation answered, kept for a repeated call. */
+  readonly result: unknown
+  readonly branch?: { readonly id: string; readonly expectedHead: string }
+  /** A branch that begins at this commit. */
+  readonly newBranch?: BranchRow
+  readonly layer?: { readonly id: string; readonly project: ProjectRow }
 }

@@ -29,8 +29,14 @@ export interface TreeReader {
   readonly list: (path: TreePath) => readonly TreeEntry[] | undefined
 }
 
-/** How the bytes of a new file are found: an absolute path (byte string) to read without following links, or the bytes. */
-export type ContentSource = { readonly file: TreePath } | { readonly bytes: Buffer } | { readonly id: Digest }
+/**
+ * How the bytes of a new file are found: an absolute path (byte string) to read without following links, the bytes, or what
+ * the store already holds under an entry's id and size.
+ */
+export type ContentSource =
+  | { readonly file: TreePath }
+  | { readonly bytes: Uint8Array }
+  | { readonly id: Digest; readonly size: number }
 
 /**
  * A change against a base tree. Applied in order; parents come before children.

@@ -1,0 +1,172 @@
+/**
+ * From a list of changes to a commit on a branch.
+ * Promise: only touched directories are written; a change that changes nothing vanishes, and a list that changes nothing
+ * makes no commit (W8); the head moves only from the value the caller saw, else `HeadMoved` and nothing is written; the same
+ * operation id answers the same commit. Rules: W8, W10, W22, L2, L8, L14, G75.
+ */
+import { crashPoint } from "../../src/base/CrashPoint.ts"
+import { newId } from "../../src/base/Id.ts"
+import { show } from "../../src/base/PathBytes.ts"
+import type { Durability } from "../../src/sqlite/Database.ts"
+import { HeadMoved, RefNotFound } from "../../src/workspace/WorkspaceError.ts"
+import type { CheckpointOutcome } from "../../src/workspace/WorkspaceProvider.ts"
+import { storeBytes, type StoredContent, storeFile } from "./FileContent.ts"
+import type { ObjectStore } from "./ObjectStore.ts"
+import type { ObjectWriter } from "./PackedObjects.ts"
+import type { BranchRow, CommitRow } from "./RefStore.ts"
+import type { SqliteRefs } from "./SqliteRefs.ts"
+import type { CommitChanges, CommitIntent } from "./StoreCalls.ts"
+import type { StoredTrees } from "./StoredTrees.ts"
+import type { ContentSource, TreeChange } from "./Tree.ts"
+import { diffTrees } from "./TreeDiff.ts"
+import { TreeEditor } from "./TreeEditor.ts"
+
+export interface CommitContext {
+  readonly refs: SqliteRefs
+  readonly trees: StoredTrees
+  /** The writer; taken only when there is something to write. */
+  readonly objects: ObjectWriter
+  readonly durability: Durability
+}
+
+export const refNotFound = (ref: string): RefNotFound =>
+  new RefNotFound({
+    message: "No project, layer, branch, commit or workspace of this store has this id.",
+    remedy: "Use an id that this store returned.",
+    ref
+  })
+
+export const headMoved = (branch: string, expected: string, actual: string): HeadMoved =>
+  new HeadMoved({
+    message: "The branch has moved since this state was read.",
+    remedy:
+      "Nothing was changed. Fork the new head and apply the work there, or check out what the branch gained with diff.",
+    branch,
+    expected,
+    actual
+  })
+
+const storeContent = (objects: ObjectStore, content: ContentSource): StoredContent => {
+  if ("bytes" in content) return storeBytes(objects, Buffer.from(content.bytes))
+  if ("file" in content) return storeFile(objects, content.file)
+  return content
+}
+
+/** Applies changes in order. Throws `PathError`, `FileSystemFailure`. */
+export const applyChanges = (editor: TreeEditor, objects: ObjectStore, changes: readonly TreeChange[]): void => {
+  for (const change of changes) {
+    switch (change.op) {
+      case "remove":
+        editor.remove(change.path)
+        break
+      case "putFile": {
+        const { mode, mtimeNs, inode } = change
+        const content = storeContent(objects, change.content)
+        editor.putFile(change.path, { mode, mtimeNs, inode, ...content })
+        break
+      }
+      case "putSymlink":
+        editor.putSymlink(change.path, change.target, change.mtimeNs)
+        break
+      case "putDirectory":
+        editor.putDirectory(change.path, change.mode, change.mtimeNs, change.replace)
+        break
+    }
+  }
+}
+
+export interface Edit extends CommitIntent {
+  readonly branch: string
+  readonly expectedHead: string
+  readonly keepTimes: boolean
+  readonly linkSplit: readonly string[]
+  readonly live: boolean
+  /** Makes the changes. May throw: then nothing was written. */
+  readonly edit: (editor: TreeEditor, objects: ObjectStore) => void
+  /** Commits to a branch of its own, beginning here, instead of moving `branch`. */
+  readonly onNewBranch?: BranchRow
+}
+
+/** Commits an edit of a branch head. Throws `RefNotFound`, `HeadMoved` and what `edit` throws. */
+export const commitEdit = async (context: CommitContext, input: Edit): Promise<CheckpointOutcome> => {
+  const { refs, trees, objects } = context
+  const repeated = refs.operation(input.operationId)
+  if (repeated !== undefined) return repeated.result as CheckpointOutcome
+  const branch = refs.branch(input.branch)
+  if (branch === undefined) throw refNotFound(input.branch)
+  if (input.onNewBranch === undefined && branch.head !== input.expectedHead) {
+    throw headMoved(input.branch, input.expectedHead, branch.head)
+  }
+  const base = refs.commit(input.expectedHead)
+  if (base === undefined) throw refNotFound(input.expectedHead)
+  try {
+    const editor = new TreeEditor(trees, base)
+    input.edit(editor, objects)
+    const written = editor.write(objects)
+    const sameTimes = written.times === base.times
+    if (written.root === base.root && (sameTimes || !input.keepTimes) && input.onNewBranch === undefined) {
+      objects.abandon()
+      return { outcome: "unchanged", commit: base.id, root: base.root }
+    }
+    return await finish(context, input, base, written)
+  } catch (error) {
+    objects.abandon()
+    throw error
+  }
+}
+
+const finish = async (
+  context: CommitContext,
+  input: Edit,
+  base: CommitRow,
+  written: { root: CommitRow["root"]; times: CommitRow["times"] }
+): Promise<CheckpointOutcome> => {
+  const { refs, objects, trees } = context
+  const packed = objects.flush()
+  crashPoint("layerfs.commit.packSynced")
+  const { message, at, operationId, actor } = input
+  const commit: CommitRow = {
+    id: newId("commit"),
+    project: base.project,
+    parent: base.id,
+    ...written,
+    message,
+    at,
+    operationId,
+    actor
+  }
+  const outcome: CheckpointOutcome = {
+    outcome: "committed",
+    commit: commit.id,
+    root: written.root,
+    operationId,
+    changedPaths: diffTrees(trees, base.root, written.root).length,
+    linkSplit: input.linkSplit.map(show),
+    live: input.live,
+    durability: context.durability
+  }
+  const target =
+    input.onNewBranch === undefined
+      ? { branch: { id: input.branch, expectedHead: input.expectedHead } }
+      : { newBranch: { ...input.onNewBranch, head: commit.id } }
+  const added = await refs.addCommit({
+    objects: packed,
+    packLengths: objects.packLengths(),
+    commit,
+    result: outcome,
+    ...target
+  })
+  if (!added.ok) throw headMoved(input.branch, input.expectedHead, added.actualHead)
+  objects.committed()
+  crashPoint("layerfs.commit.committed")
+  return outcome
+}
+
+export const commitChanges = (context: CommitContext, input: CommitChanges): Promise<CheckpointOutcome> =>
+  commitEdit(context, {
+    ...input,
+    keepTimes: input.keepTimes ?? false,
+    linkSplit: input.linkSplit ?? [],
+    live: input.live ?? false,
+    edit: (editor, objects) => applyChanges(editor, objects, input.changes)
+  })

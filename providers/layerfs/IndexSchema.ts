@@ -1,0 +1,63 @@
+/**
+ * The tables of `index.db`.
+ * Promise: rows stay small (binary ids, one row a group instead of its place repeated per object), so that the index never
+ * weighs more than the packs it describes; every released shape is reached by a migration. Rules: L1, L8, L11, W23, G75.
+ */
+import { Database, type Durability, type Migration } from "../../src/sqlite/Database.ts"
+
+/** The version of the whole on-disk format: index and packs. */
+export const formatVersion = 1
+
+const migrations: readonly Migration[] = [
+  {
+    version: 1,
+    name: "first",
+    sql: `
+      CREATE TABLE store (format INTEGER NOT NULL, id TEXT NOT NULL, made_at INTEGER NOT NULL) STRICT;
+      CREATE TABLE packs (
+        id INTEGER PRIMARY KEY, length INTEGER NOT NULL, writer TEXT
+      ) STRICT;
+      CREATE TABLE groups (
+        id INTEGER PRIMARY KEY, pack INTEGER NOT NULL REFERENCES packs(id), offset INTEGER NOT NULL, length INTEGER NOT NULL
+      ) STRICT;
+      CREATE TABLE objects (
+        id BLOB NOT NULL PRIMARY KEY, kind INTEGER NOT NULL, grp INTEGER NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL
+      ) STRICT, WITHOUT ROWID;
+      CREATE TABLE projects (id TEXT PRIMARY KEY, name TEXT NOT NULL, source BLOB) STRICT, WITHOUT ROWID;
+      CREATE TABLE commits (
+        id TEXT PRIMARY KEY, project TEXT NOT NULL, parent TEXT, root BLOB NOT NULL, times BLOB NOT NULL,
+        message TEXT NOT NULL, at INTEGER NOT NULL, operation TEXT NOT NULL, actor TEXT NOT NULL
+      ) STRICT, WITHOUT ROWID;
+      CREATE TABLE layers (id TEXT PRIMARY KEY, project TEXT NOT NULL, commit_id TEXT NOT NULL) STRICT, WITHOUT ROWID;
+      CREATE TABLE branches (
+        id TEXT PRIMARY KEY, project TEXT NOT NULL, name TEXT NOT NULL, base TEXT NOT NULL, head TEXT NOT NULL
+      ) STRICT, WITHOUT ROWID;
+      CREATE TABLE operations (
+        id TEXT PRIMARY KEY, commit_id TEXT NOT NULL, result TEXT NOT NULL
+      ) STRICT, WITHOUT ROWID;
+      CREATE TABLE pins (key TEXT PRIMARY KEY, commit_id TEXT NOT NULL) STRICT, WITHOUT ROWID;
+      CREATE TABLE workspaces (
+        id TEXT PRIMARY KEY, state TEXT NOT NULL, row TEXT NOT NULL
+      ) STRICT, WITHOUT ROWID;
+      CREATE TABLE digests (
+        root BLOB NOT NULL, profile TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (root, profile)
+      ) STRICT, WITHOUT ROWID;`
+  }
+]
+
+/** Opens `index.db`, made and migrated when needed. Rejects with `Busy`, `StorageFailure`, `StoreMoved`. */
+export const openIndex = async (path: string, durability: Durability, storeId: () => string): Promise<Database> => {
+  const db = Database.open(path, { durability })
+  try {
+    await db.migrate(migrations)
+    await db.transactWithRetry(() => {
+      if (db.get("SELECT format FROM store") === undefined) {
+        db.run("INSERT INTO store (format, id, made_at) VALUES (?, ?, ?)", formatVersion, storeId(), Date.now())
+      }
+    })
+    return db
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * The store as the main thread sees it: typed calls to the one worker that owns index and packs.
+ * Promise: a call ends with its value or with a typed error of the worker, also when the worker dies; nothing of the store
+ * runs on the caller's event loop; an open store with no call in flight does not keep the process alive.
+ * Rules: 01 "The host's event loop"; W14 (progress), L12.
+ */
+import { Worker } from "node:worker_threads"
+import type { Durability } from "../../src/sqlite/Database.ts"
+import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
+import { decodeError } from "./ErrorTransfer.ts"
+import type { StoreDirectories } from "./StoreDirectory.ts"
+import { openStoreDirectories } from "./StoreDirectory.ts"
+import type { Calls } from "./StoreCalls.ts"
+import { workerUrl } from "./WorkerUrl.ts"
+
+/** What the worker sends. */
+export type Reply =
+  | { readonly id: number; readonly value: unknown }
+  | { readonly id: number; readonly error: unknown }
+  | { readonly id: number; readonly progress: Progress }
+
+/** What the worker receives. */
+export type Request =
+  | { readonly id: number; readonly call: keyof Calls; readonly input: unknown }
+  | { readonly cancel: number }
+
+export interface WorkerSetup {
+  readonly role: "store"
+  readonly directories: StoreDirectories
+  readonly durability: Durability
+}
+
+export interface CallOptions {
+  readonly onProgress?: (progress: Progress) => void
+  /** Only calls that say so look at it; what they did is undone before they end. */
+  readonly signal?: AbortSignal
+}
+
+export interface LayerStoreOptions {
+  /** The store's directory; `layerfs/` is made below it. */
+  readonly store: string
+  readonly durability?: Durability
+}
+
+export interface LayerStore {
+  readonly directories: StoreDirectories
+  readonly durability: Durability
+  /** Rejects with the typed errors that `Calls` names per call, or with a defect when the worker died. */
+  readonly call: <K extends keyof Calls>(
+    name: K,
+    input: Parameters<Calls[K]>[0],
+    options?: CallOptions
+  ) => Promise<Awaited<ReturnType<Calls[K]>>>
+  /** Waits for calls in flight, gives the pack back, closes the files and ends the worker. Idempotent. */
+  readonly close: () => Promise<void>
+}
+
+interface Waiting {
+  readonly resolve: (value: never) => void
+  readonly reject: (error: unknown) => void
+  readonly onProgress: ((progress: Progress) => void) | undefined
+}
+
+/** Opens or makes a store. Rejects with `StoreLocation`, `Busy`, `StorageFailure`, `StoreMoved`. */
+export const openLayerStore = async (options: LayerStoreOptions): Promise<LayerStore> => {
+  const directories = openStoreDirectories(options.store)
+  const durability = options.durability ?? "full"
+  const setup: WorkerSetup = { role: "store", directories, durability }
+  const worker = new Worker(workerUrl(), { workerData: setup })
+  const waiting = new Map<number, Waiting>()
+  let next = 0
+  let ended: Error | undefined
+  let closing: Promise<void> | undefined
+
+  const settle = (id: number): Waiting | undefined => {
+    const call = waiting.get(id)
+    waiting.delete(id)
+    if (waiting.size === 0) worker.unref()
+    return call
+  }
+  const fail = (error: Error): void => {
+    ended ??= error
+    for (const id of waiting.keys()) settle(id)?.reject(ended)
+  }
+  worker.on("message", (reply: Reply) => {
+    if ("progress" in reply) return waiting.get(reply.id)?.onProgress?.(reply.progress)
+    if ("error" in reply) return settle(reply.id)?.reject(decodeError(reply.error))
+    settle(reply.id)?.resolve(reply.value as never)
+  })
+  worker.on("error", (error) => fail(error instanceof Error ? error : new Error(String(error))))
+  worker.on("exit", () => fail(new Error("The store is closed")))
+
+  const send = (name: keyof Calls, input: unknown, callOptions: CallOptions): Promise<never> =>
+    new Promise<never>((resolve, reject) => {
+      if (ended !== undefined) return reject(ended)
+      const id = next++
+      const { signal } = callOptions
+      const cancel = (): void => worker.postMessage({ cancel: id } satisfies Request, [])
+      const done = (): void => signal?.removeEventListener("abort", cancel)
+      worker.ref()
+      waiting.set(id, {
+        resolve: (value) => {
+          done()
+          resolve(value)
+        },
+        reject: (error) => {
+          done()
+          reject(error)
+        },
+        onProgress: callOptions.onProgress
+      })
+      worker.postMessage({ id, call: name, input } satisfies Request, [])
+      if (signal?.aborted === true) cancel()
+      else signal?.addEventListener("abort", cancel, { once: true })
+    })
+
+  const close = async (): Promise<void> => {
+    if (ended === undefined) await send("close", {}, {}).catch(() => undefined)
+    await worker.terminate()
+  }
+
+  await send("open", {}, {}).catch(async (error) => {
+    await worker.terminate()
+    throw error
+  })
+  return {
+    directories,
+    durability,
+    call: (name, input, callOptions = {}) =>
+      closing === undefined ? send(name, input, callOptions) : Promise.reject(new Error("The store is closed")),
+    close: () => (closing ??= close())
+  }
+}

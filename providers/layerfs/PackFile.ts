@@ -1,0 +1,158 @@
+/**
+ * Append-only pack files, each with one writer at a time.
+ * Promise: bytes past the length that the index knows belong to nobody and are cut before the next append; a pack whose
+ * writer may still live is never touched; an append is durable when `sync` returned (L8). Rules: L8, L12; 01 "On disk".
+ */
+import { closeSync, fstatSync, fsyncSync, fdatasyncSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs"
+import { join } from "node:path"
+import type { Database } from "../../src/sqlite/Database.ts"
+import { syncDirectory } from "./StoreDirectory.ts"
+import { isDead } from "./WriterIdentity.ts"
+import { formatVersion } from "./IndexSchema.ts"
+
+/** A pack that has grown past this is sealed: no new writer takes it. */
+const sealAt = 512 * 1024 * 1024
+
+const magic = Buffer.from("COPPACK\n", "latin1")
+const headerLength = 16
+
+export const packName = (id: number): string => `${String(id).padStart(6, "0")}.pack`
+
+const headerBytes = (): Buffer => {
+  const bytes = Buffer.alloc(headerLength)
+  bytes.set(magic, 0)
+  bytes.writeUInt32LE(formatVersion, magic.length)
+  return bytes
+}
+
+/** The pack that one writer appends to. */
+export class PackAppender {
+  readonly id: number
+  readonly #fd: number
+  readonly #directory: string
+  #isNew: boolean
+  #position: number
+  #committed: number
+
+  constructor(directory: string, id: number, length: number) {
+    this.id = id
+    this.#directory = directory
+    this.#fd = openSync(join(directory, packName(id)), length === 0 ? "w+" : "r+", 0o600)
+    this.#isNew = length === 0
+    if (length === 0) {
+      writeSync(this.#fd, headerBytes(), 0, headerLength, 0)
+      this.#position = headerLength
+      this.#committed = headerLength
+    } else {
+      if (fstatSync(this.#fd).size > length) ftruncateSync(this.#fd, length)
+      this.#position = length
+      this.#committed = length
+    }
+  }
+
+  get position(): number {
+    return this.#position
+  }
+
+  /** Appends bytes; returns where they begin. Nothing is durable before `sync`. */
+  append(bytes: Uint8Array): number {
+    const at = this.#position
+    let done = 0
+    while (done < bytes.length) done += writeSync(this.#fd, bytes, done, bytes.length - done, at + done)
+    this.#position = at + bytes.length
+    return at
+  }
+
+  sync(): void {
+    if (this.#isNew) {
+      fsyncSync(this.#fd)
+      syncDirectory(this.#directory)
+      this.#isNew = false
+    } else {
+      fdatasyncSync(this.#fd)
+    }
+  }
+
+  /** The index now knows everything up to here. */
+  committed(): void {
+    this.#committed = this.#position
+  }
+
+  /** Cuts what was appended since the last commit. */
+  rewind(): void {
+    if (this.#position === this.#committed) return
+    ftruncateSync(this.#fd, this.#committed)
+    this.#position = this.#committed
+  }
+
+  read(offset: number, length: number): Buffer {
+    return readAt(this.#fd, offset, length)
+  }
+
+  close(): void {
+    closeSync(this.#fd)
+  }
+}
+
+/** Reads exactly `length` bytes, or fewer where the file ends. */
+export const readAt = (fd: number, offset: number, length: number): Buffer => {
+  const bytes = Buffer.allocUnsafe(length)
+  let done = 0
+  while (done < length) {
+    const n = readSync(fd, bytes, done, length - done, offset + done)
+    if (n === 0) return bytes.subarray(0, done)
+    done += n
+  }
+  return bytes
+}
+
+/** True when the file begins like a pack of this format. */
+export const hasPackHeader = (fd: number): boolean => readAt(fd, 0, headerLength).equals(headerBytes())
+
+/** Frees the packs of dead writers and cuts what those left behind unindexed. Inside the caller's transaction. */
+export const reclaimPacks = (db: Database, directory: string): void => {
+  for (const row of db.all("SELECT id, length, writer FROM packs WHERE writer IS NOT NULL")) {
+    if (!isDead(String(row["writer"]))) continue
+    cutTail(join(directory, packName(Number(row["id"]))), Number(row["length"]))
+    db.run("UPDATE packs SET writer = NULL WHERE id = ?", Number(row["id"]))
+  }
+}
+
+const cutTail = (path: string, length: number): void => {
+  let fd: number
+  try {
+    fd = openSync(path, "r+")
+  } catch (error) {
+    // The row is written before the file is made: a writer that died in between left no file, and nothing in it.
+    if ((error as NodeJS.ErrnoException).code === "ENOENT" && length === 0) return
+    throw error
+  }
+  try {
+    if (fstatSync(fd).size > length) ftruncateSync(fd, length)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** Takes a free pack, or a new number. Rejects with `Busy`, `StorageFailure`. */
+export const acquirePack = async (db: Database, directory: string, writer: string): Promise<PackAppender> => {
+  const { id, length } = await db.transactWithRetry(() => {
+    const free = db.get("SELECT id, length FROM packs WHERE writer IS NULL AND length < ? ORDER BY id LIMIT 1", sealAt)
+    if (free !== undefined) {
+      db.run("UPDATE packs SET writer = ? WHERE id = ?", writer, Number(free["id"]))
+      return { id: Number(free["id"]), length: Number(free["length"]) }
+    }
+    const made = db.get("INSERT INTO packs (length, writer) VALUES (0, ?) RETURNING id", writer)
+    return { id: Number(made!["id"]), length: 0 }
+  })
+  return new PackAppender(directory, id, length)
+}
+
+/** Gives a pack back for the next writer. */
+export const releasePack = async (db: Database, pack: PackAppender): Promise<void> => {
+  pack.rewind()
+  pack.close()
+  await db.transactWithRetry(() => {
+    db.run("UPDATE packs SET writer = NULL WHERE id = ?", pack.id)
+  })
+}

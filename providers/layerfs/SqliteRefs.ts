@@ -1,0 +1,217 @@
+/**
+ * The reference store over `index.db`.
+ * Promise: as the contract in RefStore.ts; every write is one immediate transaction, retried while another process holds
+ * the file and ended as `Busy` with nothing done. Rules: L1, L7, L8, L12, W10, W23, G75.
+ */
+import type { Digest } from "../../src/base/Digest.ts"
+import type { Database, Row } from "../../src/sqlite/Database.ts"
+import { crashPoint } from "../../src/base/CrashPoint.ts"
+import { idFromBytes, idToBytes } from "./ObjectId.ts"
+import { insertObjects } from "./PackedObjects.ts"
+import type { AddCommit, BranchRow, CommitRow, ProjectRow, RefStore, WorkspaceRow } from "./RefStore.ts"
+
+const commitOf = (row: Row): CommitRow => ({
+  id: String(row["id"]),
+  project: String(row["project"]),
+  parent: row["parent"] === null ? null : String(row["parent"]),
+  root: idFromBytes(row["root"] as Uint8Array),
+  times: idFromBytes(row["times"] as Uint8Array),
+  message: String(row["message"]),
+  at: Number(row["at"]),
+  operationId: String(row["operation"]),
+  actor: JSON.parse(String(row["actor"]))
+})
+
+const branchOf = (row: Row): BranchRow => ({
+  id: String(row["id"]),
+  project: String(row["project"]),
+  name: String(row["name"]),
+  base: String(row["base"]),
+  head: String(row["head"])
+})
+
+export class SqliteRefs implements RefStore {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  commit(id: string): CommitRow | undefined {
+    const row = this.#db.get("SELECT * FROM commits WHERE id = ?", id)
+    return row === undefined ? undefined : commitOf(row)
+  }
+
+  branch(id: string): BranchRow | undefined {
+    const row = this.#db.get("SELECT * FROM branches WHERE id = ?", id)
+    return row === undefined ? undefined : branchOf(row)
+  }
+
+  project(id: string): ProjectRow | undefined {
+    const row = this.#db.get("SELECT * FROM projects WHERE id = ?", id)
+    if (row === undefined) return undefined
+    const source = row["source"] === null ? null : Buffer.from(row["source"] as Uint8Array).toString("latin1")
+    return { id: String(row["id"]), name: String(row["name"]), source }
+  }
+
+  storeId(): string {
+    return String(this.#db.get("SELECT id FROM store")?.["id"])
+  }
+
+  resolve(ref: string): CommitRow | undefined {
+    if (ref.startsWith("brn_")) {
+      const branch = this.branch(ref)
+      return branch === undefined ? undefined : this.commit(branch.head)
+    }
+    if (ref.startsWith("lyr_")) {
+      const row = this.#db.get("SELECT commit_id FROM layers WHERE id = ?", ref)
+      return row === undefined ? undefined : this.commit(String(row["commit_id"]))
+    }
+    return this.commit(ref)
+  }
+
+  operation(operationId: string): { commit: string; result: unknown } | undefined {
+    const row = this.#db.get("SELECT commit_id, result FROM operations WHERE id = ?", operationId)
+    return row === undefined
+      ? undefined
+      : { commit: String(row["commit_id"]), result: JSON.parse(String(row["result"])) }
+  }
+
+  /** One transaction: object rows, the commit, its operation, and the head moved from the value that the caller saw. */
+  addCommit(input: AddCommit): Promise<{ ok: true } | { ok: false; actualHead: string }> {
+    return this.#db.transactWithRetry(() => {
+      const { commit } = input
+      if (input.branch !== undefined) {
+        const actual = this.branch(input.branch.id)?.head ?? ""
+        if (actual !== input.branch.expectedHead) return { ok: false, actualHead: actual }
+      }
+      insertObjects(this.#db, input.objects, input.packLengths)
+      if (input.layer !== undefined) this.#insertProject(input.layer.project)
+      this.#insertCommit(commit)
+      if (input.layer !== undefined) {
+        const { id, project } = input.layer
+        this.#db.run("INSERT INTO layers (id, project, commit_id) VALUES (?, ?, ?)", id, project.id, commit.id)
+      }
+      if (input.branch !== undefined)
+        this.#db.run("UPDATE branches SET head = ? WHERE id = ?", commit.id, input.branch.id)
+      if (input.newBranch !== undefined) this.#insertBranch(input.newBranch)
+      this.#insertOperation(commit.operationId, commit.id, input.result)
+      crashPoint("layerfs.commit.inTransaction")
+      return { ok: true }
+    })
+  }
+
+  #insertProject(project: ProjectRow): void {
+    const source = project.source === null ? null : Buffer.from(project.source, "latin1")
+    this.#db.run("INSERT INTO projects (id, name, source) VALUES (?, ?, ?)", project.id, project.name, source)
+  }
+
+  #insertCommit(commit: CommitRow): void {
+    this.#db.run(
+      "INSERT INTO commits (id, project, parent, root, times, message, at, operation, actor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      commit.id,
+      commit.project,
+      commit.parent,
+      idToBytes(commit.root),
+      idToBytes(commit.times),
+      commit.message,
+      commit.at,
+      commit.operationId,
+      JSON.stringify(commit.actor)
+    )
+  }
+
+  #insertBranch(row: BranchRow): void {
+    this.#db.run(
+      "INSERT INTO branches (id, project, name, base, head) VALUES (?, ?, ?, ?, ?)",
+      row.id,
+      row.project,
+      row.name,
+      row.base,
+      row.head
+    )
+  }
+
+  #insertOperation(id: string, commit: string, result: unknown): void {
+    this.#db.run("INSERT INTO operations (id, commit_id, result) VALUES (?, ?, ?)", id, commit, JSON.stringify(result))
+  }
+
+  /** One transaction, so one fsync, whatever the size of the tree (L1). */
+  fork(row: BranchRow, operationId: string | undefined): Promise<void> {
+    return this.#db.transactWithRetry(() => {
+      this.#insertBranch(row)
+      if (operationId !== undefined) this.#insertOperation(operationId, row.head, { branch: row.id })
+    })
+  }
+
+  /** Newest first, from a commit down to the import that it grew from. */
+  log(from: string, limit: number): CommitRow[] {
+    const rows: CommitRow[] = []
+    for (let id: string | null = from; id !== null && rows.length < limit; ) {
+      const commit: CommitRow | undefined = this.commit(id)
+      if (commit === undefined) break
+      rows.push(commit)
+      id = commit.parent
+    }
+    return rows
+  }
+
+  commits(): CommitRow[] {
+    return this.#db.all("SELECT * FROM commits ORDER BY id").map(commitOf)
+  }
+
+  pin(key: string, commit: string): Promise<void> {
+    return this.#db.transactWithRetry(() => {
+      this.#db.run(
+        "INSERT INTO pins (key, commit_id) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET commit_id = excluded.commit_id",
+        key,
+        commit
+      )
+    })
+  }
+
+  unpin(key: string): Promise<void> {
+    return this.#db.transactWithRetry(() => {
+      this.#db.run("DELETE FROM pins WHERE key = ?", key)
+    })
+  }
+
+  putWorkspace(row: WorkspaceRow): Promise<void> {
+    return this.#db.transactWithRetry(() => {
+      this.#db.run("INSERT INTO workspaces (id, state, row) VALUES (?, ?, ?)", row.id, row.state, JSON.stringify(row))
+    })
+  }
+
+  updateWorkspace(id: string, change: Partial<Omit<WorkspaceRow, "id">>): Promise<boolean> {
+    return this.#db.transactWithRetry(() => {
+      const found = this.#db.get("SELECT row FROM workspaces WHERE id = ?", id)
+      if (found === undefined) return false
+      const row = { ...(JSON.parse(String(found["row"])) as WorkspaceRow), ...change }
+      this.#db.run("UPDATE workspaces SET state = ?, row = ? WHERE id = ?", row.state, JSON.stringify(row), id)
+      return true
+    })
+  }
+
+  workspaces(states: readonly WorkspaceRow["state"][]): WorkspaceRow[] {
+    return this.#db
+      .all("SELECT row FROM workspaces ORDER BY id")
+      .map((found) => JSON.parse(String(found["row"])) as WorkspaceRow)
+      .filter((row) => states.includes(row.state))
+  }
+
+  digest(root: Digest, profile: string): Digest | undefined {
+    const row = this.#db.get("SELECT digest FROM digests WHERE root = ? AND profile = ?", idToBytes(root), profile)
+    return row === undefined ? undefined : (String(row["digest"]) as Digest)
+  }
+
+  putDigest(root: Digest, profile: string, digest: Digest): Promise<void> {
+    return this.#db.transactWithRetry(() => {
+      this.#db.run(
+        "INSERT OR IGNORE INTO digests (root, profile, digest) VALUES (?, ?, ?)",
+        idToBytes(root),
+        profile,
+        digest
+      )
+    })
+  }
+}

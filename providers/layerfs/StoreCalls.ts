@@ -1,0 +1,97 @@
+/**
+ * The calls that the store's worker answers: one function each, with plain data in and out.
+ * Promise: inputs and results survive a structured clone; each function names the typed errors it may end with.
+ * Rules: W3, W10, W14, L1, L2, L3, L10, W23.
+ */
+import type { Digest } from "../../src/base/Digest.ts"
+import type { TreePath } from "../../src/base/PathBytes.ts"
+import type { Actor, CheckpointOutcome, ImportReceipt } from "../../src/workspace/WorkspaceProvider.ts"
+import type { BranchRow, CommitRow, ProjectRow, WorkspaceRow } from "./RefStore.ts"
+import type { TreeChange, TreeEntry } from "./Tree.ts"
+
+/** Who asks for a commit, and under which operation it is found again. */
+export interface CommitIntent {
+  readonly message: string
+  readonly operationId: string
+  readonly actor: Actor
+  /** Milliseconds since 1970, from the caller's clock. */
+  readonly at: number
+}
+
+export interface CommitChanges extends CommitIntent {
+  readonly branch: string
+  readonly expectedHead: string
+  readonly changes: readonly TreeChange[]
+  /** Commit also when nothing but mtimes changed (W8). */
+  readonly keepTimes?: boolean
+  /** Reported in the outcome as they are given. */
+  readonly linkSplit?: readonly TreePath[]
+  readonly live?: boolean
+}
+
+export interface ImportInput {
+  /** Absolute or relative path of the directory (byte string). */
+  readonly source: TreePath
+  readonly name: string
+  readonly operationId: string
+  readonly at: number
+}
+
+export interface MaterialiseInput {
+  readonly commit: string
+  /** Absolute path (byte string) of a directory that does not exist, or is empty and ours. */
+  readonly target: TreePath
+}
+
+export interface Calls {
+  readonly open: (input: object) => Promise<object>
+  readonly close: (input: object) => Promise<void>
+  readonly storeId: (input: object) => string
+
+  /** `ImportRefused`, `StoreLocation`. Progress: scan, store, commit. Can be cancelled between files. */
+  readonly importDirectory: (input: ImportInput) => Promise<ImportReceipt>
+  readonly createEmpty: (input: {
+    readonly name: string
+    readonly operationId: string
+    readonly at: number
+  }) => Promise<ImportReceipt>
+  /** `RefNotFound`. Repeated with the same operation id it answers the same branch. */
+  readonly fork: (input: {
+    readonly from: string
+    readonly name: string
+    readonly operationId?: string
+  }) => Promise<BranchRow>
+
+  /** `RefNotFound`. */
+  readonly branch: (input: { readonly id: string }) => BranchRow
+  /** `RefNotFound`. */
+  readonly resolve: (input: { readonly ref: string }) => CommitRow
+  /** `RefNotFound`. */
+  readonly project: (input: { readonly id: string }) => ProjectRow
+  /** `RefNotFound`. Newest first. */
+  readonly log: (input: { readonly ref: string; readonly limit: number }) => readonly CommitRow[]
+  readonly findOperation: (input: { readonly operationId: string }) => { readonly commit: string } | null
+  /** `RefNotFound`. */
+  readonly pin: (input: { readonly key: string; readonly ref: string }) => Promise<void>
+  readonly unpin: (input: { readonly key: string }) => Promise<void>
+
+  /** The entry at exactly this path, links not followed; null when there is none. `RefNotFound`. */
+  readonly entry: (input: { readonly ref: string; readonly path: TreePath }) => TreeEntry | null
+  /** Entries of exactly this directory; null when it is not one. `RefNotFound`. */
+  readonly list: (input: { readonly ref: string; readonly path: TreePath }) => readonly TreeEntry[] | null
+  /** Bytes of a file by its content id and size, checked. `ObjectDamaged`. */
+  readonly content: (input: { readonly id: Digest; readonly size: number }) => Uint8Array
+
+  /** `RefNotFound`, `HeadMoved`, `PathError`. See `CommitBuilder.ts`. */
+  readonly commitChanges: (input: CommitChanges) => Promise<CheckpointOutcome>
+  /** Writes a commit's tree as a directory. `RefNotFound`, `ObjectDamaged`, `ExportRefused`, `Unavailable` (GNU tar). */
+  readonly materialise: (input: MaterialiseInput) => Promise<{ readonly files: number; readonly bytes: number }>
+
+  readonly putWorkspace: (input: WorkspaceRow) => Promise<void>
+  /** `RefNotFound`. */
+  readonly updateWorkspace: (input: {
+    readonly id: string
+    readonly change: Partial<Omit<WorkspaceRow, "id">>
+  }) => Promise<void>
+  readonly workspaces: (input: { readonly states: readonly WorkspaceRow["state"][] }) => readonly WorkspaceRow[]
+}

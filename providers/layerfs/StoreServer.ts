@@ -1,0 +1,208 @@
+/**
+ * The worker's side of the store: takes calls, runs them, answers with values or typed errors.
+ * Promise: commits run one after the other; reads and forks go on between them and during an import; a call that failed has
+ * written nothing that counts. Rules: L2, L8, L12, W10, W14.
+ */
+import type { MessagePort } from "node:worker_threads"
+import { newId } from "../../src/base/Id.ts"
+import type { Database } from "../../src/sqlite/Database.ts"
+import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
+import { commitChanges, type CommitContext, refNotFound } from "./CommitBuilder.ts"
+import { encodeError } from "./ErrorTransfer.ts"
+import { readContent } from "./FileContent.ts"
+import { createEmpty, type ImportContext, importDirectory } from "./Import.ts"
+import { openIndex } from "./IndexSchema.ts"
+import type { Reply, Request, WorkerSetup } from "./LayerStore.ts"
+import { materialise } from "./Materialise.ts"
+import { acquirePack, type PackAppender, reclaimPacks, releasePack } from "./PackFile.ts"
+import { ObjectReader, ObjectWriter } from "./PackedObjects.ts"
+import type { CommitRow } from "./RefStore.ts"
+import { SqliteRefs } from "./SqliteRefs.ts"
+import type { Calls } from "./StoreCalls.ts"
+import { StoredTrees } from "./StoredTrees.ts"
+import { writerIdentity } from "./WriterIdentity.ts"
+
+/** What a call may use beside its input. */
+export interface CallScope {
+  readonly progress: (progress: Progress) => void
+  readonly cancelled: () => boolean
+}
+
+type Handlers = {
+  readonly [K in keyof Calls]: (input: Parameters<Calls[K]>[0], scope: CallScope) => ReturnType<Calls[K]>
+}
+
+/** An opened store. All state of the worker. */
+class OpenStore {
+  readonly db: Database
+  readonly refs: SqliteRefs
+  readonly reader: ObjectReader
+  readonly trees: StoredTrees
+  readonly setup: WorkerSetup
+  readonly #writer = writerIdentity()
+  #commits: Promise<unknown> = Promise.resolve()
+  #pack: PackAppender | undefined
+  #objects: ObjectWriter | undefined
+
+  private constructor(setup: WorkerSetup, db: Database) {
+    this.setup = setup
+    this.db = db
+    this.refs = new SqliteRefs(db)
+    this.reader = new ObjectReader(db, setup.directories.packs)
+    // What the running commit wrote is visible to it before the index knows it.
+    this.trees = new StoredTrees({ read: (id) => (this.#objects ?? this.reader).read(id) })
+  }
+
+  static async open(setup: WorkerSetup): Promise<OpenStore> {
+    const { index, packs } = setup.directories
+    const db = await openIndex(index, setup.durability, () => newId("project").replace("prj_", "sto_"))
+    await db.transactWithRetry(() => reclaimPacks(db, packs))
+    return new OpenStore(setup, db)
+  }
+
+  /** Runs one commit after the other, with the writer. */
+  commit<A>(run: (context: CommitContext) => Promise<A>): Promise<A> {
+    const next = this.#commits.then(async () => {
+      const objects = (this.#objects ??= await this.#openWriter())
+      return run({ refs: this.refs, trees: this.trees, objects, durability: this.setup.durability })
+    })
+    this.#commits = next.catch(() => undefined)
+    return next
+  }
+
+  async #openWriter(): Promise<ObjectWriter> {
+    this.#pack ??= await acquirePack(this.db, this.setup.directories.packs, this.#writer)
+    return new ObjectWriter(this.reader, this.#pack)
+  }
+
+  /** An import has a pack of its own, so that commits go on beside it. */
+  async import<A>(scope: CallScope, run: (context: ImportContext) => Promise<A>): Promise<A> {
+    const pack = await acquirePack(this.db, this.setup.directories.packs, this.#writer)
+    try {
+      return await run({
+        refs: this.refs,
+        objects: new ObjectWriter(this.reader, pack),
+        index: this.setup.directories.index,
+        storeRoot: this.setup.directories.root,
+        durability: this.setup.durability,
+        ...scope
+      })
+    } finally {
+      await releasePack(this.db, pack)
+    }
+  }
+
+  resolve(ref: string): CommitRow {
+    const commit = this.refs.resolve(ref)
+    if (commit === undefined) throw refNotFound(ref)
+    return commit
+  }
+
+  async close(): Promise<void> {
+    await this.#commits
+    if (this.#pack !== undefined) await releasePack(this.db, this.#pack)
+    this.#pack = undefined
+    this.reader.close()
+    this.db.close()
+  }
+}
+
+const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
+  const { refs, trees, reader } = store
+  return {
+    storeId: () => refs.storeId(),
+    importDirectory: async (input, scope) => {
+      const repeated = refs.operation(input.operationId)
+      if (repeated !== undefined) return repeated.result as never
+      return store.import(scope, (context) => importDirectory(context, input))
+    },
+    createEmpty: async (input, scope) => {
+      const repeated = refs.operation(input.operationId)
+      if (repeated !== undefined) return repeated.result as never
+      return store.import(scope, (context) => createEmpty(context, input))
+    },
+    fork: async ({ from, name, operationId }) => {
+      const repeated = operationId === undefined ? undefined : refs.operation(operationId)
+      if (repeated !== undefined) {
+        const branch = refs.branch((repeated.result as { branch: string }).branch)
+        if (branch !== undefined) return branch
+      }
+      const commit = store.resolve(from)
+      const row = { id: newId("branch"), project: commit.project, name, base: from, head: commit.id }
+      await refs.fork(row, operationId)
+      return row
+    },
+    branch: ({ id }) => {
+      const branch = refs.branch(id)
+      if (branch === undefined) throw refNotFound(id)
+      return branch
+    },
+    resolve: ({ ref }) => store.resolve(ref),
+    project: ({ id }) => {
+      const project = refs.project(id)
+      if (project === undefined) throw refNotFound(id)
+      return project
+    },
+    log: ({ ref, limit }) => refs.log(store.resolve(ref).id, limit),
+    findOperation: ({ operationId }) => {
+      const found = refs.operation(operationId)
+      return found === undefined ? null : { commit: found.commit }
+    },
+    pin: ({ key, ref }) => refs.pin(key, store.resolve(ref).id),
+    unpin: ({ key }) => refs.unpin(key),
+    entry: ({ ref, path }) => trees.reader(store.resolve(ref)).entry(path) ?? null,
+    list: ({ ref, path }) => trees.reader(store.resolve(ref)).list(path) ?? null,
+    content: (content) => Uint8Array.from(readContent(reader, content)),
+    commitChanges: (input) => store.commit((context) => commitChanges(context, input)),
+    materialise: ({ commit, target }, { progress }) =>
+      materialise({ trees, reader, progress, phase: "materialise" }, store.resolve(commit), target),
+    putWorkspace: (row) => refs.putWorkspace(row),
+    updateWorkspace: async ({ id, change }) => {
+      if (!(await refs.updateWorkspace(id, change))) throw refNotFound(id)
+    },
+    workspaces: ({ states }) => refs.workspaces(states)
+  }
+}
+
+export const serveStore = (port: MessagePort, setup: WorkerSetup): void => {
+  let store: OpenStore | undefined
+  let handlers: Omit<Handlers, "open" | "close"> | undefined
+  const cancelled = new Set<number>()
+  const running = new Set<Promise<unknown>>()
+
+  const answer = async (id: number, call: keyof Calls, input: unknown): Promise<unknown> => {
+    if (call === "open") {
+      store = await OpenStore.open(setup)
+      handlers = handlersOf(store)
+      return {}
+    }
+    if (call === "close") {
+      await Promise.allSettled(running)
+      await store?.close()
+      return undefined
+    }
+    if (handlers === undefined) throw new Error("The store is not open")
+    const scope: CallScope = {
+      progress: (progress) => port.postMessage({ id, progress } satisfies Reply, []),
+      cancelled: () => cancelled.has(id)
+    }
+    return handlers[call](input as never, scope)
+  }
+
+  port.on("message", (request: Request) => {
+    if ("cancel" in request) {
+      cancelled.add(request.cancel)
+      return
+    }
+    const { id, call, input } = request
+    const work = answer(id, call, input).then(
+      (value) => port.postMessage({ id, value } satisfies Reply, []),
+      (error) => port.postMessage({ id, error: encodeError(error) } satisfies Reply, [])
+    )
+    const done = work.finally(() => {
+      running.delete(done)
+      cancelled.delete(id)
+    })
+    if (call !== "close") running.add(done)
+  })
+}
