@@ -6,6 +6,8 @@
 import type { Digest } from "../../src/base/Digest.ts"
 import type { TreePath } from "../../src/base/PathBytes.ts"
 import type { Actor, CheckpointOutcome, ImportReceipt } from "../../src/workspace/WorkspaceProvider.ts"
+import type { HarvestInput } from "./projection/Harvest.ts"
+import type { CheckpointReply, CheckpointRequest, PreviewReply } from "./projection/StorePort.ts"
 import type { BranchRow, CommitRow, ProjectRow, WorkspaceRow } from "./RefStore.ts"
 import type { TreeChange, TreeEntry } from "./Tree.ts"
 
@@ -84,6 +86,10 @@ export interface Calls {
 
   /** `RefNotFound`, `HeadMoved`, `PathError`. See `CommitBuilder.ts`. */
   readonly commitChanges: (input: CommitChanges) => Promise<CheckpointOutcome>
+  /** Harvests an open directory and commits what it found. `RefNotFound`, `HeadMoved`, `FileSystemFailure`. */
+  readonly checkpoint: (input: CheckpointRequest & { readonly at: number }) => Promise<CheckpointReply>
+  /** Harvests against a commit and compares; commits nothing. `RefNotFound`, `FileSystemFailure`. */
+  readonly preview: (input: { readonly base: string; readonly harvest: HarvestInput }) => Promise<PreviewReply>
   /** Writes a commit's tree as a directory. `RefNotFound`, `ObjectDamaged`, `ExportRefused`, `Unavailable` (GNU tar). */
   readonly materialise: (input: MaterialiseInput) => Promise<{ readonly files: number; readonly bytes: number }>
 

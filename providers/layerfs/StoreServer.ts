@@ -8,6 +8,7 @@ import { newId } from "../../src/base/Id.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { commitChanges, type CommitContext, refNotFound } from "./CommitBuilder.ts"
+import { checkpoint, preview } from "./Checkpoint.ts"
 import { encodeError } from "./ErrorTransfer.ts"
 import { readContent } from "./FileContent.ts"
 import { createEmpty, type ImportContext, importDirectory } from "./Import.ts"
@@ -154,6 +155,8 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
     list: ({ ref, path }) => trees.reader(store.resolve(ref)).list(path) ?? null,
     content: (content) => Uint8Array.from(readContent(reader, content)),
     commitChanges: (input) => store.commit((context) => commitChanges(context, input)),
+    checkpoint: (input) => store.commit((context) => checkpoint(context, input)),
+    preview: ({ base, harvest }) => store.commit((context) => preview(context, store.resolve(base), harvest)),
     materialise: ({ commit, target }, { progress }) =>
       materialise({ trees, reader, progress, phase: "materialise" }, store.resolve(commit), target),
     putWorkspace: (row) => refs.putWorkspace(row),

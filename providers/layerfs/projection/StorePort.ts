@@ -3,7 +3,6 @@
  * Promise: everything here runs in the store's worker and is typed on failure; the projections keep no table of their own.
  * Rules: W8, W10, W12, W23, L10. `LayerStore` fulfils it.
  */
-import type { Digest } from "../../../src/base/Digest.ts"
 import type { ShownPath } from "../../../src/base/PathBytes.ts"
 import type { Durability } from "../../../src/sqlite/Database.ts"
 import type { Actor, Change, CheckpointOutcome } from "../../../src/workspace/WorkspaceProvider.ts"

@@ -1,0 +1,56 @@
+/**
+ * Checkpoint of an open directory: the projections' harvest, then one commit of what it found.
+ * Promise: nothing is committed while something could not be read; what no tree can hold is reported, never dropped in
+ * silence. Rules: W4, W8, W10, W22, L2; 04 "Harvest". Runs in the worker, beside the store.
+ */
+import { show } from "../../src/base/PathBytes.ts"
+import type { Change } from "../../src/workspace/WorkspaceProvider.ts"
+import { commitChanges, type CommitContext, applyChanges, refNotFound } from "./CommitBuilder.ts"
+import { harvest, type HarvestInput } from "./projection/Harvest.ts"
+import type { CheckpointReply, CheckpointRequest, PreviewReply } from "./projection/StorePort.ts"
+import type { CommitRow } from "./RefStore.ts"
+import type { TreeDifference } from "./TreeDiff.ts"
+import { diffTrees } from "./TreeDiff.ts"
+import { TreeEditor } from "./TreeEditor.ts"
+import type { StoredEntry } from "./TreeCodec.ts"
+
+export const checkpoint = async (
+  context: CommitContext,
+  input: CheckpointRequest & { readonly at: number }
+): Promise<CheckpointReply> => {
+  const base = context.refs.commit(input.expectedHead)
+  if (base === undefined) throw refNotFound(input.expectedHead)
+  const found = harvest(input.harvest, context.trees.reader(base))
+  if (found.unreadable.length > 0) return { unreadable: found.unreadable }
+  const outcome = await commitChanges(context, { ...input, changes: found.changes, linkSplit: found.linkSplit })
+  return { outcome, fingerprint: found.fingerprint, skipped: found.skipped.map((entry) => show(entry.path)) }
+}
+
+/** What a checkpoint would commit. The objects it makes to find out are forgotten again. */
+export const preview = async (context: CommitContext, base: CommitRow, input: HarvestInput): Promise<PreviewReply> => {
+  const { trees, objects } = context
+  const found = harvest(input, trees.reader(base))
+  if (found.unreadable.length > 0) return { unreadable: found.unreadable }
+  try {
+    const editor = new TreeEditor(trees, base)
+    applyChanges(editor, objects, found.changes)
+    const { root } = editor.write(objects)
+    return { changes: diffTrees(trees, base.root, root).map(toChange), fingerprint: found.fingerprint }
+  } finally {
+    objects.abandon()
+  }
+}
+
+const side = (entry: StoredEntry | null): Change["before"] => {
+  if (entry === null) return null
+  if (entry.type === "symlink") return { type: "symlink", mode: 0, size: entry.target.length }
+  return { type: entry.type, mode: entry.mode, size: entry.type === "file" ? entry.size : 0 }
+}
+
+/** A difference as callers see it. */
+export const toChange = (difference: TreeDifference): Change => ({
+  ...show(difference.path),
+  kind: difference.kind,
+  before: side(difference.before),
+  after: side(difference.after)
+})

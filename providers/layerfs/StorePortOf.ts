@@ -1,0 +1,39 @@
+/**
+ * The store as the projections need it (projection/StorePort.ts), over the calls of the worker.
+ * Promise: nothing is added: each member is one call. Rules: W10, W12, W23.
+ */
+import { RefNotFound } from "../../src/workspace/WorkspaceError.ts"
+import type { LayerStore } from "./LayerStore.ts"
+import type { StorePort } from "./projection/StorePort.ts"
+
+const orUndefined = async <A>(call: Promise<A>): Promise<A | undefined> => {
+  try {
+    return await call
+  } catch (error) {
+    if ((error as { _tag?: string })._tag === "RefNotFound") return undefined
+    throw error
+  }
+}
+
+/** `now` is the caller's clock in milliseconds: it dates commits. */
+export const storePortOf = (store: LayerStore, now: () => number): StorePort => ({
+  directory: store.directories.root,
+  durability: store.durability,
+  branch: (id) => orUndefined(store.call("branch", { id })),
+  resolve: (ref) => orUndefined(store.call("resolve", { ref })),
+  originOf: async (project) => (await orUndefined(store.call("project", { id: project })))?.source ?? null,
+  rootMode: async (commit) => {
+    const root = await store.call("entry", { ref: commit, path: "" })
+    if (root !== null) return { mode: root.mode, mtimeNs: root.mtimeNs }
+    throw new RefNotFound({ message: "The commit has no root.", remedy: "Run verify on the store.", ref: commit })
+  },
+  materialise: async (commit, target) => {
+    await store.call("materialise", { commit, target: Buffer.from(target, "utf8").toString("latin1") })
+  },
+  fork: (from, name, operationId) => store.call("fork", { from, name, operationId }),
+  checkpoint: (request) => store.call("checkpoint", { ...request, at: now() }),
+  preview: (base, harvest) => store.call("preview", { base, harvest }),
+  putWorkspace: (row) => store.call("putWorkspace", row),
+  updateWorkspace: (id, change) => store.call("updateWorkspace", { id, change }),
+  workspaces: (states) => store.call("workspaces", { states })
+})
