@@ -25,6 +25,11 @@ export interface Command<Type extends string = string, Payload extends Json = Js
   readonly module: string
   readonly type: Type
   readonly payload: Payload
+  /**
+   * What the caller's process observed (is the old executor alive?), for the decision only: it is no part of the
+   * command's identity, so that a retry from another process replays instead of conflicting (G2, G81).
+   */
+  readonly observed?: Json
 }
 
 /** A fact that was decided. Appended to the journal as it is, hash-chained (G4). Public-safe by construction (G6). */
@@ -34,7 +39,10 @@ export interface JournalEvent {
   readonly data: Json
 }
 
-/** What a decision gives: the facts, and the reply that is stored as the command's receipt. */
+/**
+ * What a decision gives: the facts, and the reply that is stored as the command's receipt. A decision without facts
+ * changed nothing and leaves no receipt: the same command asked again is decided again.
+ */
 export interface Decision {
   readonly events: readonly JournalEvent[]
   readonly reply: Json
@@ -47,12 +55,23 @@ export interface DecideContext {
   readonly newToken: () => string
 }
 
+/** A fact as it stands in the journal: what was decided, by which command, when, and its link in the chain (G4). */
+export interface JournalEntry extends JournalEvent {
+  readonly seq: number
+  readonly at: number
+  readonly module: string
+  readonly command: string
+  readonly prevHash: string
+  readonly hash: string
+}
+
 export interface AuthorityModule<State = any> {
   readonly name: string
   readonly version: number
   /** Steps of this module's tables; run once each, recorded per module name, on first activation. */
   readonly migrations: readonly Migration[]
-  readonly load: (command: Command) => Load<State>
+  /** Says which rows the decision needs. `now` is the time that `decide` will be given: queries may choose by it. */
+  readonly load: (command: Command, context: { readonly now: number }) => Load<State>
   /** Pure: no clock, no I/O, no randomness but the context's. An error means that nothing happened. */
   readonly decide: (state: State, command: Command, context: DecideContext) => Result.Result<Decision, CoppiceError>
   /** The projection rows that one event changes. */
@@ -80,6 +99,8 @@ export interface AuthorityStore {
   readonly commit: (commands: readonly Command[]) => Promise<readonly CommandOutcome[]>
   /** Runs a read at one consistent snapshot, with the journal sequence it holds for (G7). */
   readonly read: <A>(query: Load<A>) => Promise<{ readonly value: A; readonly seq: number }>
+  /** Committed facts after a sequence, oldest first, at most `limit`; an observer's cursor is the last `seq` it saw (G4). */
+  readonly journal: (options: { readonly after: number; readonly limit: number }) => Promise<readonly JournalEntry[]>
   /** Walks the hash chain and names the first broken link (G4). */
   readonly verify: () => Promise<{ readonly ok: boolean; readonly entries: number; readonly brokenAt: number | null }>
 }
