@@ -169,8 +169,11 @@ export class Database {
       this.raw.exec("RELEASE item")
       return value
     } catch (error) {
-      this.raw.exec("ROLLBACK TO item")
-      this.raw.exec("RELEASE item")
+      // A full disk or an I/O error ends the whole transaction by itself (sqlite.org/lang_transaction.html §2).
+      if (this.raw.isTransaction) {
+        this.raw.exec("ROLLBACK TO item")
+        this.raw.exec("RELEASE item")
+      }
       throw error
     }
   }
