@@ -1,0 +1,320 @@
+/**
+ * The authority on one SQLite file: an `AuthorityStore`.
+ * Promise: a command is one savepoint of one `BEGIN IMMEDIATE` transaction with one fsync for all that wait (group commit);
+ * once `commit` has answered, the answer survives a crash; a refusal leaves no trace. Rules: G1, G2, G3, G4, G5, G6, G7.
+ */
+import * as Result from "effect/Result"
+import { type CoppiceError, isCoppiceError } from "../../src/base/CoppiceError.ts"
+import { crashPoint } from "../../src/base/CrashPoint.ts"
+import { canonicalJson, type Json, sha256 } from "../../src/base/Digest.ts"
+import { newId, newToken } from "../../src/base/Id.ts"
+import { IdempotencyKeyReuse, InvalidInput } from "../../src/governance/GovernanceError.ts"
+import type {
+  AuthorityModule,
+  AuthorityStore,
+  Command,
+  CommandOutcome,
+  DecideContext,
+  Load
+} from "../../src/governance/Module.ts"
+import { notPublic, privateField } from "../../src/governance/PublicText.ts"
+import { type Database, isBusyError, StoreMoved, toStorageFailure } from "../../src/sqlite/Database.ts"
+import { entryOf, genesis, type Head, head, linkHash, type Verified, verifyPage } from "./Chain.ts"
+
+/** A refusal on its way out of a savepoint; never leaves this file. */
+class Refusal {
+  readonly error: CoppiceError
+  constructor(error: CoppiceError) {
+    this.error = error
+  }
+}
+
+interface Waiting {
+  readonly commands: readonly Command[]
+  readonly resolve: (outcomes: readonly CommandOutcome[]) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** What a call of `commit` came to inside the transaction, told to its caller only after the COMMIT. */
+type Settled = { readonly waiting: Waiting } & (
+  | { readonly outcomes: readonly CommandOutcome[] }
+  | { readonly defect: unknown }
+)
+
+/** Commands of several calls share a transaction until it has run this long: the event loop is the host's (01). */
+const batchMs = 8
+
+export interface SqliteAuthorityOptions {
+  readonly writer: Database
+  readonly openReader: () => Database
+  readonly modules: readonly AuthorityModule[]
+  /** UTC milliseconds. */
+  readonly now: () => number
+  /** How long a locked file is tried again before `Busy`. */
+  readonly busyBoundMs?: number
+}
+
+export class SqliteAuthority implements AuthorityStore {
+  readonly #db: Database
+  readonly #options: SqliteAuthorityOptions
+  readonly #modules: ReadonlyMap<string, AuthorityModule>
+  #reader: Database | undefined
+  #queue: Waiting[] = []
+  #running: Promise<void> | undefined
+  #closed = false
+  #transactions = 0
+  #commands = 0
+
+  constructor(options: SqliteAuthorityOptions) {
+    this.#db = options.writer
+    this.#options = options
+    this.#modules = new Map(options.modules.map((module) => [module.name, module]))
+  }
+
+  /** Transactions that were committed and commands that were in them: how well commands are grouped. */
+  get counts(): { readonly transactions: number; readonly commands: number } {
+    return { transactions: this.#transactions, commands: this.#commands }
+  }
+
+  readonly commit = (commands: readonly Command[]): Promise<readonly CommandOutcome[]> => {
+    if (this.#closed) return Promise.reject(new Error("The authority is closed"))
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ commands, resolve, reject })
+      this.#running ??= this.#drain().finally(() => {
+        this.#running = undefined
+      })
+    })
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#queue.length > 0) {
+      // One turn of the event loop, so that everybody who is about to ask shares the transaction and its fsync.
+      await new Promise((resolve) => setImmediate(resolve))
+      await this.#flush()
+    }
+  }
+
+  async #flush(): Promise<void> {
+    let taken: Waiting[] = []
+    let settled: Settled[] = []
+    try {
+      await this.#db.transactWithRetry(() => {
+        taken = []
+        settled = []
+        this.#checkModules()
+        const clock = performance.now()
+        let at = head(this.#db)
+        while (this.#queue.length > taken.length && performance.now() - clock < batchMs) {
+          const waiting = this.#queue[taken.length]!
+          taken.push(waiting)
+          const outcomes: CommandOutcome[] = []
+          let result: Settled = { waiting, outcomes }
+          for (const command of waiting.commands) {
+            try {
+              const done = this.#db.savepoint(() => this.#one(command, at))
+              at = done.head
+              outcomes.push(done.outcome)
+            } catch (error) {
+              if (error instanceof Refusal) outcomes.push({ _tag: "Refused", error: error.error })
+              else if (isStorage(error)) throw error
+              else result = { waiting, defect: error }
+            }
+          }
+          settled.push(result)
+        }
+        crashPoint("authority.beforeCommit")
+      }, this.#options.busyBoundMs)
+      crashPoint("authority.afterCommit")
+      this.#transactions += 1
+      this.#queue.splice(0, taken.length)
+      for (const result of settled) {
+        this.#commands += result.waiting.commands.length
+        if ("defect" in result) result.waiting.reject(result.defect)
+        else result.waiting.resolve(result.outcomes)
+      }
+    } catch (error) {
+      // Nothing of the transaction happened. Whoever was not in it waits for the next one; when it never began, that
+      // would only let them wait for the same bound one after the other.
+      const failed = this.#queue.splice(0, taken.length === 0 ? this.#queue.length : taken.length)
+      for (const waiting of failed) waiting.reject(error)
+    }
+  }
+
+  /** G5, for each module: a process that was open while another one migrated its tables changes nothing any more. */
+  #checkModules(): void {
+    for (const module of this.#modules.values()) {
+      const row = this.#db.get("SELECT version FROM module WHERE name = ?", module.name)
+      const actual = Number(row?.["version"] ?? 0)
+      if (actual !== module.version) throw movedModule(module, actual)
+    }
+  }
+
+  #one(command: Command, at: Head): { readonly outcome: CommandOutcome; readonly head: Head } {
+    const digest = commandDigest(command)
+    const known = this.#db.get("SELECT digest, reply, seq FROM command WHERE id = ?", command.id)
+    if (known !== undefined) {
+      if (known["digest"] !== digest) throw new Refusal(keyReuse(command.id))
+      const reply = JSON.parse(String(known["reply"])) as Json
+      return { outcome: { _tag: "Committed", replayed: true, reply, seq: Number(known["seq"]) }, head: at }
+    }
+    const module = this.#modules.get(command.module)
+    if (module === undefined) throw new Refusal(noModule(command.module))
+    const now = this.#options.now()
+    const context: DecideContext = { now, newId, newToken }
+    const state = this.#drive(module.load(command, context), this.#db)
+    const decision = module.decide(state, command, context)
+    if (Result.isFailure(decision)) throw new Refusal(decision.failure)
+    const { events, reply } = decision.success
+    let last = at
+    for (const event of events) {
+      const field = privateField(event.data)
+      if (field !== undefined) throw new Refusal(notPublic(event.type, field))
+      const seq = last.seq + 1
+      const data = canonicalJson(event.data)
+      const link = {
+        seq,
+        at: now,
+        module: module.name,
+        type: event.type,
+        entity: event.entity,
+        command: command.id,
+        data,
+        prevHash: last.hash
+      }
+      const hash = linkHash(link)
+      this.#db.run(
+        "INSERT INTO journal (seq, at, module, type, entity, command, data, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        seq,
+        now,
+        module.name,
+        event.type,
+        event.entity,
+        command.id,
+        data,
+        last.hash,
+        hash
+      )
+      crashPoint("authority.afterJournal")
+      for (const statement of module.project(event, { seq, at: now })) this.#db.run(statement.sql, ...statement.params)
+      last = { seq, hash }
+    }
+    if (events.length > 0) {
+      this.#db.run(
+        "INSERT INTO command (id, digest, reply, seq, at) VALUES (?, ?, ?, ?, ?)",
+        command.id,
+        digest,
+        JSON.stringify(reply),
+        last.seq,
+        now
+      )
+    }
+    return { outcome: { _tag: "Committed", replayed: false, reply, seq: last.seq }, head: last }
+  }
+
+  #drive<A>(query: Load<A>, db: Database): A {
+    let step = query.next()
+    while (step.done !== true) step = query.next(db.all(step.value.sql, ...step.value.params))
+    return step.value
+  }
+
+  /** One snapshot of the file, on a connection of its own: readers never wait for the writer, nor it for them. */
+  async #snapshot<A>(fn: (db: Database) => A): Promise<A> {
+    if (this.#closed) throw new Error("The authority is closed")
+    const db = (this.#reader ??= this.#options.openReader())
+    for (let tries = 0; ; tries += 1) {
+      try {
+        db.raw.exec("BEGIN")
+        try {
+          return fn(db)
+        } finally {
+          if (db.raw.isTransaction) db.raw.exec("COMMIT")
+        }
+      } catch (error) {
+        // A reader meets a lock only while another process recovers the log or closes the file.
+        if (isBusyError(error) && tries < 200) await new Promise((resolve) => setTimeout(resolve, 5))
+        else throw storageError(error)
+      }
+    }
+  }
+
+  readonly read = <A>(query: Load<A>): Promise<{ readonly value: A; readonly seq: number }> =>
+    this.#snapshot((db) => ({ value: this.#drive(query, db), seq: head(db).seq }))
+
+  readonly journal: AuthorityStore["journal"] = ({ after, limit }) =>
+    this.#snapshot((db) =>
+      db
+        .all("SELECT * FROM journal WHERE seq > ? ORDER BY seq LIMIT ?", after, Math.min(Math.max(limit, 0), 10_000))
+        .map(entryOf)
+    )
+
+  /** Walks the chain in pages, giving way between them; ends with the receipts, which must not point past the journal. */
+  readonly verify = async (): Promise<Verified> => {
+    let at: Head = { seq: 0, hash: genesis }
+    const upTo = await this.#snapshot((db) => ({
+      journal: head(db).seq,
+      receipts: Number(db.get("SELECT COALESCE(MAX(seq), 0) AS seq FROM command")!["seq"])
+    }))
+    for (;;) {
+      const page = await this.#snapshot((db) => verifyPage(db, at, 200))
+      at = page.head
+      if (page.brokenAt !== null) return { ok: false, entries: at.seq, brokenAt: page.brokenAt }
+      if (page.done || at.seq >= upTo.journal) break
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    const ok = upTo.receipts <= at.seq
+    return { ok, entries: at.seq, brokenAt: ok ? null : at.seq + 1 }
+  }
+
+  /** Ends after what was asked for has been answered. Closing twice is no error. */
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#running
+    this.#reader?.close()
+    this.#db.close()
+  }
+}
+
+const commandDigest = (command: Command): string => {
+  try {
+    return sha256(canonicalJson({ module: command.module, type: command.type, payload: command.payload }))
+  } catch {
+    throw new Refusal(
+      new InvalidInput({
+        message: `${command.type}: the payload holds a value that JSON cannot hold, such as NaN or Infinity.`,
+        remedy: "Give numbers, texts, booleans, lists and plain objects. Nothing was changed.",
+        command: command.type
+      })
+    )
+  }
+}
+
+const keyReuse = (commandId: string): IdempotencyKeyReuse =>
+  new IdempotencyKeyReuse({
+    message: `The command id ${commandId} was used before for another payload.`,
+    remedy: "Use a new command id for another command; use the old one only to ask for the same thing again.",
+    commandId
+  })
+
+const noModule = (name: string): InvalidInput =>
+  new InvalidInput({
+    message: `No module named ${name} was given to this authority.`,
+    remedy: "Pass the module when the authority is opened (a preset does so).",
+    command: name
+  })
+
+export const movedModule = (module: AuthorityModule, actual: number): StoreMoved =>
+  new StoreMoved({
+    message: `The tables of module ${module.name} are at version ${actual}; this process knows ${module.version}.`,
+    remedy: "Restart this process with the newer Coppice. Nothing was changed.",
+    expected: module.version,
+    actual
+  })
+
+/** SQLite's own errors end the whole transaction; a constraint (19) is a fault of one command and undoes only that. */
+const isStorage = (error: unknown): boolean => {
+  const e = error as { readonly code?: string; readonly errcode?: number }
+  return e.code === "ERR_SQLITE_ERROR" && ((e.errcode ?? 0) & 0xff) !== 19
+}
+
+const storageError = (error: unknown): unknown =>
+  isCoppiceError(error) || (error as { code?: string }).code !== "ERR_SQLITE_ERROR" ? error : toStorageFailure(error)

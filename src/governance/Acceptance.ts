@@ -1,0 +1,174 @@
+/**
+ * Acceptance: the verdict of a declared validator, run apart from the executor, on one exact candidate.
+ * Promise: a validator whose own files changed while it ran has given no verdict (void); an executor accepts nothing of its
+ * own; what a verdict does not carry is refused by name. Rules: G70, G71.
+ */
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { reader, writer } from "./Authority.ts"
+import { DigestText, IdText, Ids, Summary } from "./Field.ts"
+import { type EvidenceRecord, loadEvidence, ofGoal } from "./Evidence.ts"
+import { goalTable } from "./Goal.ts"
+import { AcceptanceInvalid, type NotFound, notFound } from "./GovernanceError.ts"
+import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
+import type { Load } from "./Module.ts"
+import { turnTable } from "./TurnRecord.ts"
+
+/** `inconclusive`: it ran and could not tell, a timeout among them. `unavailable`: it could not run. */
+export const AcceptanceOutcome = Schema.Literals(["passed", "progress", "failed", "inconclusive", "unavailable"])
+export type AcceptanceOutcome = typeof AcceptanceOutcome.Type
+
+const Validator = Schema.Struct({
+  name: IdText,
+  /** Digest of the validator's own files before and after it ran (G71). */
+  digestBefore: DigestText,
+  digestAfter: DigestText
+})
+
+export interface AcceptanceRecord {
+  readonly id: string
+  readonly goal: string
+  readonly todo: string | null
+  readonly turn: string | null
+  /** Identity of the candidate that was judged; null where the work has no candidate (a plain directory). */
+  readonly candidate: string | null
+  readonly validator: typeof Validator.Type
+  readonly outcome: AcceptanceOutcome
+  /** True when the validator's files changed while it ran: the outcome counts for nothing. */
+  readonly void: boolean
+  readonly evidence: readonly string[]
+  readonly summary: string
+  readonly recordedAt: number
+}
+
+export const acceptanceTable = recordTable<AcceptanceRecord>("acceptance", ["id"], {
+  id: "value",
+  goal: "value",
+  todo: "value",
+  turn: "value",
+  candidate: "value",
+  validator: "json",
+  outcome: "value",
+  void: "flag",
+  evidence: "json",
+  summary: "value",
+  recordedAt: "value"
+})
+
+const remedies: Record<AcceptanceInvalid["why"], string> = {
+  missing: "Have the declared validator judge the candidate, and name its acceptance.",
+  void: "Restore the validator's files and have it judge again.",
+  notPassed: "Settle with the outcome that the validator gave.",
+  otherCandidate: "Have the validator judge exactly this candidate.",
+  otherWork: "Name the acceptance that was given for this todo and turn, by the validator that the todo declares.",
+  ownProducer: "Have a validator apart from the executor judge, with evidence of its own.",
+  unrecorded: "Record the candidate first (Candidates.record); a planned or unknown one is not accepted."
+}
+
+export const invalid = (acceptance: string, why: AcceptanceInvalid["why"], message: string): AcceptanceInvalid =>
+  new AcceptanceInvalid({ message, remedy: remedies[why], acceptance, why })
+
+/** Whether this verdict carries an accepted settlement of exactly this work. */
+export const carries = (
+  acceptance: AcceptanceRecord | undefined,
+  work: {
+    readonly goal: string
+    readonly todo: string
+    readonly turn: string | null
+    readonly candidate: string | null
+    readonly validator: string | null
+  }
+): Result.Result<AcceptanceRecord, AcceptanceInvalid> => {
+  if (acceptance === undefined)
+    return Result.fail(invalid("", "missing", "An accepted settlement names no acceptance."))
+  const no = (why: AcceptanceInvalid["why"], text: string) =>
+    Result.fail(invalid(acceptance.id, why, `Acceptance ${acceptance.id} ${text}.`))
+  if (acceptance.void) return no("void", "is void: the validator's files changed while it ran")
+  if (acceptance.outcome !== "passed") return no("notPassed", `says ${acceptance.outcome}`)
+  if (acceptance.candidate !== work.candidate) return no("otherCandidate", "is of another candidate")
+  if (acceptance.goal !== work.goal || (acceptance.todo ?? work.todo) !== work.todo)
+    return no("otherWork", "is of other work")
+  if (acceptance.turn !== work.turn && (acceptance.turn !== null || work.candidate === null)) {
+    return no("otherWork", "is of another turn")
+  }
+  if (work.validator !== null && acceptance.validator.name !== work.validator) {
+    return no("otherWork", `is by ${acceptance.validator.name}, the todo declares ${work.validator}`)
+  }
+  return Result.succeed(acceptance)
+}
+
+const RecordAcceptance = Schema.Struct({
+  goal: IdText,
+  todo: Schema.optional(IdText),
+  turn: Schema.optional(IdText),
+  candidate: Schema.NullOr(DigestText),
+  validator: Validator,
+  outcome: AcceptanceOutcome,
+  evidence: Ids,
+  summary: Schema.optional(Summary)
+})
+
+const record = handler({
+  type: "recordAcceptance",
+  payload: RecordAcceptance,
+  *load(input) {
+    return {
+      goal: yield* goalTable.first("id = ?", input.goal),
+      turn: input.turn === undefined ? undefined : yield* turnTable.first("id = ?", input.turn),
+      evidence: yield* loadEvidence(input.evidence)
+    }
+  },
+  decide: ({ goal, turn, evidence }, input, { now, newId }) =>
+    Result.gen(function* () {
+      if (goal === undefined) return yield* Result.fail(notFound("goal", input.goal))
+      if (input.turn !== undefined && turn?.goal !== goal.id) return yield* Result.fail(notFound("turn", input.turn))
+      const seen: readonly EvidenceRecord[] = yield* ofGoal(goal.id, input.evidence, evidence)
+      if (input.outcome === "passed") {
+        if (turn?.agent === input.validator.name) {
+          return yield* Result.fail(invalid("", "ownProducer", `${turn.agent} carried out turn ${turn.id} itself.`))
+        }
+        if (!seen.some((e) => e.producer.role !== "executor" && e.producer.name !== turn?.agent)) {
+          return yield* Result.fail(
+            invalid("", "ownProducer", "A passed verdict names no evidence but the executor's own.")
+          )
+        }
+      }
+      const acceptance: AcceptanceRecord = {
+        id: newId("verdict"),
+        goal: goal.id,
+        todo: input.todo ?? turn?.todo ?? null,
+        turn: input.turn ?? null,
+        candidate: input.candidate,
+        validator: input.validator,
+        outcome: input.outcome,
+        void: input.validator.digestBefore !== input.validator.digestAfter,
+        evidence: input.evidence,
+        summary: input.summary ?? "",
+        recordedAt: now
+      }
+      return decided([fact("acceptance.recorded", acceptance.id, acceptance)], acceptance)
+    })
+})
+
+export const acceptanceHandlers: Handlers = record
+
+/** Acceptances: what a validator said of a candidate. */
+export const Acceptances = {
+  /**
+   * Records a verdict. `passed` needs evidence that is not the executor's own. A changed validator digest makes it `void`.
+   * Errors: `AcceptanceInvalid` (`ownProducer`), `NotPublic`, `NotFound`.
+   */
+  record: writer<typeof RecordAcceptance.Type, AcceptanceRecord, AcceptanceInvalid | NotFound>(
+    "work",
+    "recordAcceptance"
+  ),
+  /** One acceptance. Errors: `NotFound`. */
+  get: reader(
+    (input: { readonly acceptance: string }) => acceptanceTable.first("id = ?", input.acceptance),
+    (input) => notFound("acceptance", input.acceptance)
+  ),
+  /** The acceptances of a goal, oldest first. */
+  list: reader(function* (input: { readonly goal: string }): Load<{ readonly items: readonly AcceptanceRecord[] }> {
+    return { items: yield* acceptanceTable.find("goal = ? ORDER BY recorded_at, id", input.goal) }
+  })
+}

@@ -1,0 +1,132 @@
+/**
+ * The single writer of work facts, as an Effect service over an `AuthorityStore`.
+ * Promise: every write is one command, committed once whatever is retried; every answer says as of which journal
+ * sequence it holds; a refusal changed nothing. Rules: G1, G2, G4, G7.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import { type CoppiceError, isCoppiceError } from "../base/CoppiceError.ts"
+import type { Json } from "../base/Digest.ts"
+import { newId } from "../base/Id.ts"
+import type { Busy, StorageFailure, StoreMoved } from "../sqlite/Database.ts"
+import type { IdempotencyKeyReuse, InvalidInput, NotPublic } from "./GovernanceError.ts"
+import type { AuthorityStore, Command, JournalEntry, Load } from "./Module.ts"
+
+/** The authority could not be reached or written; nothing was done. */
+export type StoreError = Busy | StoreMoved | StorageFailure
+
+/** What every write may fail with, beside its own refusals. */
+export type WriteError = StoreError | IdempotencyKeyReuse | InvalidInput | NotPublic
+
+/** What every answer says of itself (G7). */
+export interface AsOf {
+  /** The journal sequence as of which the answer holds. */
+  readonly asOf: number
+}
+
+/** What every write says of itself: `replayed` when the same command had been committed before. */
+export interface Receipt extends AsOf {
+  readonly replayed: boolean
+}
+
+/** Every write takes the caller's idempotency key; without one a new command is meant (G2). */
+export interface Keyed {
+  readonly commandId?: string | undefined
+}
+
+const storeEdge = <A, E extends CoppiceError>(run: () => Promise<A>): Effect.Effect<A, E> =>
+  // Not interruptible: a commit under way ends in a known outcome, at the latest after the store's bound for Busy.
+  Effect.uninterruptible(Effect.tryPromise({ try: run, catch: (error) => error })).pipe(
+    Effect.catch((error) => (isCoppiceError(error) ? Effect.fail(error as E) : Effect.die(error)))
+  )
+
+/** The service. `commit` is what rooms build their write functions on; applications call those functions. */
+export class Authority extends Context.Service<
+  Authority,
+  {
+    /**
+     * Commits one command. `E` names the refusals of the command's module.
+     * Errors: `Busy` (repeat the call), `StoreMoved` (restart with the newer version), `StorageFailure` (see its remedy),
+     * `IdempotencyKeyReuse` (use a new command id for another payload), and the refusals of the module.
+     */
+    readonly commit: <Reply, E extends CoppiceError = CoppiceError>(
+      command: Command
+    ) => Effect.Effect<{ readonly reply: Reply; readonly seq: number; readonly replayed: boolean }, E | WriteError>
+    /** Runs a read at one consistent snapshot. */
+    readonly read: <A>(query: () => Load<A>) => Effect.Effect<{ readonly value: A; readonly seq: number }, StoreError>
+    /** Committed facts after a sequence, oldest first (default limit 1,000). */
+    readonly journal: (options?: {
+      readonly after?: number
+      readonly limit?: number
+    }) => Effect.Effect<readonly JournalEntry[], StoreError>
+    /** Walks the hash chain and names the first broken link. */
+    readonly verify: Effect.Effect<
+      { readonly ok: boolean; readonly entries: number; readonly brokenAt: number | null },
+      StoreError
+    >
+  }
+>()("coppice/Authority") {
+  /** The service over an open store. */
+  static readonly make = (store: AuthorityStore): Authority["Service"] => ({
+    commit: <Reply, E extends CoppiceError>(command: Command) =>
+      storeEdge<Awaited<ReturnType<AuthorityStore["commit"]>>, E | WriteError>(() => store.commit([command])).pipe(
+        Effect.flatMap(([outcome]) =>
+          outcome!._tag === "Refused"
+            ? Effect.fail(outcome!.error as E)
+            : Effect.succeed({ reply: outcome!.reply as Reply, seq: outcome!.seq, replayed: outcome!.replayed })
+        )
+      ),
+    read: (query) => storeEdge(() => store.read(query())),
+    journal: (options) => storeEdge(() => store.journal({ after: options?.after ?? 0, limit: options?.limit ?? 1000 })),
+    verify: storeEdge(() => store.verify())
+  })
+
+  /** The layer over a store that `acquire` opens; its scope closes the store. */
+  static readonly layer = <E, R>(
+    acquire: Effect.Effect<AuthorityStore, E, R>
+  ): Layer.Layer<Authority, E, Exclude<R, Scope.Scope>> => Layer.effect(Authority, Effect.map(acquire, Authority.make))
+}
+
+/** A write function of a module: its input is the command's payload beside the optional command id. */
+export const writer =
+  <Input extends object, Reply extends object, E extends CoppiceError>(module: string, type: string) =>
+  (input: Input & Keyed): Effect.Effect<Reply & Receipt, E | WriteError, Authority> =>
+    writeObserved<Input, Reply, E>(module, type, input)
+
+/** `writer`, with what this process observed beside the command. */
+export const writeObserved = <Input extends object, Reply extends object, E extends CoppiceError>(
+  module: string,
+  type: string,
+  input: Input & Keyed,
+  observed?: Json
+): Effect.Effect<Reply & Receipt, E | WriteError, Authority> =>
+  Effect.flatMap(Authority, (authority) => {
+    const { commandId, ...payload } = input
+    const command: Command = {
+      id: commandId ?? newId("command"),
+      module,
+      type,
+      payload: payload as unknown as Json,
+      ...(observed === undefined ? {} : { observed })
+    }
+    return Effect.map(authority.commit<Reply & { readonly replayed?: boolean }, E>(command), (committed) => ({
+      ...committed.reply,
+      asOf: committed.seq,
+      // A command under a new id may itself find that what it asks for was done before (G72).
+      replayed: committed.replayed || committed.reply.replayed === true
+    }))
+  })
+
+/** A read function: the query's answer with the sequence it holds for; undefined becomes the failure of `missing`. */
+export const reader =
+  <Input, A extends object, E = never>(query: (input: Input) => Load<A | undefined>, missing?: (input: Input) => E) =>
+  (input: Input): Effect.Effect<A & AsOf, E | StoreError, Authority> =>
+    Effect.flatMap(Authority, (authority) =>
+      Effect.flatMap(
+        authority.read(() => query(input)),
+        ({ value, seq }) =>
+          value === undefined ? Effect.fail(missing!(input)) : Effect.succeed({ ...value, asOf: seq })
+      )
+    )

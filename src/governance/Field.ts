@@ -1,0 +1,50 @@
+/**
+ * The fields that commands share: ids, texts, amounts, digests, the fence. And how money is kept: integer micro-dollars.
+ * Promise: what does not parse is refused at the door, never bent into something that does; a limit is never rounded up
+ * and a spend never down. Rules: G30, G50; C56, C58.
+ */
+import * as Schema from "effect/Schema"
+
+export const IdText = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200))
+export const Title = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(300))
+/** A bounded, public-safe sentence or two. */
+export const Summary = Schema.String.check(Schema.isMaxLength(2000))
+export const DigestText = Schema.String.check(Schema.isPattern(/^sha256:[0-9a-f]{64}$/))
+export const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1_000_000_000))
+/** US dollars. Zero is an amount like any other. */
+export const Usd = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1_000_000_000))
+export const Milliseconds = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
+export const Ids = Schema.Array(IdText).check(Schema.isMaxLength(1000))
+
+/** The meters that a budget may limit. Further ones join here by name. */
+export const Meter = Schema.Literals(["usd", "slots"])
+export type Meter = typeof Meter.Type
+
+/** What a holder shows to prove that it still holds: the token is the proof, the rest says which grant is meant (G30). */
+export const Fence = Schema.Struct({
+  todo: IdText,
+  token: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200)),
+  epoch: Schema.Int,
+  version: Schema.Int
+})
+export type Fence = typeof Fence.Type
+
+/** Amounts as callers give them. */
+export const Amounts = Schema.Struct({ usd: Schema.optional(Usd), slots: Schema.optional(Count) })
+export type Amounts = typeof Amounts.Type
+
+const scale = 1_000_000
+
+const exact = (usd: number): number | undefined => {
+  const nearest = Math.round(usd * scale)
+  return Math.abs(usd * scale - nearest) < 1e-3 ? nearest : undefined
+}
+
+/** Micro-dollars of a cost or reservation: what is finer than a micro-dollar counts as a whole one. */
+export const costMicros = (usd: number): number => exact(usd) ?? Math.ceil(usd * scale)
+
+/** Micro-dollars of a limit: what is finer than a micro-dollar is not granted. */
+export const limitMicros = (usd: number): number => exact(usd) ?? Math.floor(usd * scale)
+
+/** Dollars of micro-dollars. */
+export const toUsd = (micros: number): number => micros / scale

@@ -1,0 +1,241 @@
+/**
+ * Goals, and the agents that are registered with them.
+ * Promise: a goal below which nothing may start says so (`GoalNotActive`) to every lane alike; its budget holds real
+ * limits only, zero among them. Rules: G10 (states), G13, G50; C56, C58. Sums of what was spent are in Quota.ts.
+ */
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { reader, writer } from "./Authority.ts"
+import { Amounts, IdText, limitMicros, Meter, Title, toUsd } from "./Field.ts"
+import { BoundMissing, GoalNotActive, type NotFound, notFound } from "./GovernanceError.ts"
+import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
+import type { Load } from "./Module.ts"
+
+// --- model -----------------------------------------------------------------------------------------------------------
+
+export type GoalState = "active" | "paused" | "stopped" | "completed"
+
+/** A goal as it is kept and journaled. */
+export interface GoalRecord {
+  readonly id: string
+  readonly title: string
+  readonly state: GoalState
+  readonly limitUsdMicros: number | null
+  readonly limitSlots: number | null
+  readonly requiredMeters: readonly Meter[]
+  readonly revision: number
+  readonly openedAt: number
+  readonly changedAt: number
+}
+
+/** A limit that was not set is null, and says so; it is never read as zero, nor zero as unset. */
+export interface Budget {
+  readonly usd: number | null
+  readonly slots: number | null
+}
+
+export interface Goal {
+  readonly id: string
+  readonly title: string
+  readonly state: GoalState
+  readonly budget: Budget
+  readonly requiredMeters: readonly Meter[]
+  readonly revision: number
+  readonly openedAt: number
+}
+
+export interface AgentRecord {
+  readonly goal: string
+  readonly agentId: string
+  readonly capabilities: readonly string[]
+  readonly registeredAt: number
+}
+
+export const goalTable = recordTable<GoalRecord>("goal", ["id"], {
+  id: "value",
+  title: "value",
+  state: "value",
+  limitUsdMicros: "value",
+  limitSlots: "value",
+  requiredMeters: "json",
+  revision: "value",
+  openedAt: "value",
+  changedAt: "value"
+})
+
+export const agentTable = recordTable<AgentRecord>("agent", ["goal", "agentId"], {
+  goal: "value",
+  agentId: "value",
+  capabilities: "json",
+  registeredAt: "value"
+})
+
+export const budgetOf = (goal: GoalRecord): Budget => ({
+  usd: goal.limitUsdMicros === null ? null : toUsd(goal.limitUsdMicros),
+  slots: goal.limitSlots
+})
+
+const show = (goal: GoalRecord): Goal => ({
+  id: goal.id,
+  title: goal.title,
+  state: goal.state,
+  budget: budgetOf(goal),
+  requiredMeters: goal.requiredMeters,
+  revision: goal.revision,
+  openedAt: goal.openedAt
+})
+
+// --- rules -----------------------------------------------------------------------------------------------------------
+
+export const loadGoal = (id: string): Load<GoalRecord | undefined> => goalTable.first("id = ?", id)
+
+/** The goal, or why nothing may be admitted, dispatched or settled below it. */
+export const activeGoal = (
+  goal: GoalRecord | undefined,
+  id: string
+): Result.Result<GoalRecord, NotFound | GoalNotActive> =>
+  goal === undefined
+    ? Result.fail(notFound("goal", id))
+    : goal.state === "active"
+      ? Result.succeed(goal)
+      : Result.fail(
+          new GoalNotActive({
+            message: `Goal ${id} is ${goal.state}.`,
+            remedy:
+              goal.state === "completed"
+                ? "A completed goal takes no more work: open another goal."
+                : "Nothing starts or settles until the owner calls Goals.resume. What was running is kept, its cost is recorded.",
+            goal: id,
+            state: goal.state
+          })
+        )
+
+export const knownAgent = (agent: AgentRecord | undefined, id: string): Result.Result<AgentRecord, NotFound> =>
+  agent === undefined ? Result.fail(notFound("agent", id)) : Result.succeed(agent)
+
+const OpenGoal = Schema.Struct({
+  title: Title,
+  budget: Amounts,
+  /** Meters without which the goal may not run. Those that the budget limits are required anyhow. */
+  requiredMeters: Schema.optional(Schema.Array(Meter))
+})
+
+const open = handler({
+  type: "openGoal",
+  payload: OpenGoal,
+  *load() {
+    return undefined
+  },
+  decide: (_, input, { now, newId }) => {
+    const limits = { usd: input.budget.usd, slots: input.budget.slots }
+    const unlimited = (input.requiredMeters ?? []).find((meter) => limits[meter] === undefined)
+    if (unlimited !== undefined || (limits.usd === undefined && limits.slots === undefined)) {
+      const meter = unlimited ?? "usd"
+      return Result.fail(
+        new BoundMissing({
+          message: `The budget of a new goal names no limit for ${meter}.`,
+          remedy: "Give the limit as a number; 0 is a limit. A missing limit never means unlimited.",
+          meter
+        })
+      )
+    }
+    const goal: GoalRecord = {
+      id: newId("goal"),
+      title: input.title,
+      state: "active",
+      limitUsdMicros: limits.usd === undefined ? null : limitMicros(limits.usd),
+      limitSlots: limits.slots ?? null,
+      requiredMeters: input.requiredMeters ?? [],
+      revision: 1,
+      openedAt: now,
+      changedAt: now
+    }
+    return Result.succeed(decided([fact("goal.opened", goal.id, goal)], show(goal)))
+  }
+})
+
+const ChangeGoal = Schema.Struct({ goal: IdText })
+
+/** Pausing and stopping twice is no error: the state is what was asked for, and no new fact is written. */
+const change = (type: string, happened: string, to: GoalState): Handlers =>
+  handler({
+    type,
+    payload: ChangeGoal,
+    load: ({ goal }) => loadGoal(goal),
+    decide: (goal, input, { now }) => {
+      if (goal === undefined) return Result.fail(notFound("goal", input.goal))
+      if (goal.state === to) return Result.succeed(decided([], show(goal)))
+      if (goal.state === "completed") return Result.map(activeGoal(goal, input.goal), () => decided([], show(goal)))
+      const next: GoalRecord = { ...goal, state: to, revision: goal.revision + 1, changedAt: now }
+      return Result.succeed(decided([fact(happened, goal.id, next)], show(next)))
+    }
+  })
+
+const RegisterAgent = Schema.Struct({
+  goal: IdText,
+  agentId: IdText,
+  capabilities: Schema.optional(Schema.Array(IdText))
+})
+
+const register = handler({
+  type: "registerAgent",
+  payload: RegisterAgent,
+  *load(input) {
+    return {
+      goal: yield* loadGoal(input.goal),
+      agent: yield* agentTable.first("goal = ? AND agent_id = ?", input.goal, input.agentId)
+    }
+  },
+  decide: ({ goal, agent }, input, { now }) => {
+    if (goal === undefined) return Result.fail(notFound("goal", input.goal))
+    const next: AgentRecord = {
+      goal: input.goal,
+      agentId: input.agentId,
+      capabilities: input.capabilities ?? agent?.capabilities ?? [],
+      registeredAt: agent?.registeredAt ?? now
+    }
+    return Result.succeed(decided([fact("agent.registered", input.agentId, next)], next))
+  }
+})
+
+export const goalHandlers: Handlers = {
+  ...open,
+  ...change("pauseGoal", "goal.paused", "paused"),
+  ...change("resumeGoal", "goal.resumed", "active"),
+  ...change("stopGoal", "goal.stopped", "stopped"),
+  ...register
+}
+
+// --- service ---------------------------------------------------------------------------------------------------------
+
+/** Goals: what is to be done, within which budget. */
+export const Goals = {
+  /**
+   * Opens a goal. `budget.usd` in dollars, `budget.slots` as a whole number of turns; at least one of them.
+   * Errors: `InvalidInput`, `BoundMissing` (a required limit is missing).
+   */
+  open: writer<typeof OpenGoal.Type, Goal, BoundMissing>("work", "openGoal"),
+  /** Errors: `NotFound`. */
+  get: reader(
+    function* (input: { readonly goal: string }): Load<Goal | undefined> {
+      const goal = yield* loadGoal(input.goal)
+      return goal === undefined ? undefined : show(goal)
+    },
+    (input) => notFound("goal", input.goal)
+  ),
+  /** No new admission, dispatch or settlement until `resume`; what runs is kept (G10). Errors: `NotFound`. */
+  pause: writer<typeof ChangeGoal.Type, Goal, NotFound | GoalNotActive>("work", "pauseGoal"),
+  resume: writer<typeof ChangeGoal.Type, Goal, NotFound | GoalNotActive>("work", "resumeGoal"),
+  /** Like `pause`, for good until resumed: the configured quota is kept (G10). */
+  stop: writer<typeof ChangeGoal.Type, Goal, NotFound | GoalNotActive>("work", "stopGoal")
+}
+
+/** Agents: who may be given work of a goal. Registering starts nothing (G13). */
+export const Agents = {
+  /** Registers an agent, or replaces its capabilities. Errors: `NotFound` (goal). */
+  register: writer<typeof RegisterAgent.Type, AgentRecord, NotFound>("work", "registerAgent"),
+  /** The agents of a goal. */
+  list: reader(function* (input: { readonly goal: string }): Load<{ readonly items: readonly AgentRecord[] }> {
+    return { items: yield* agentTable.find("goal = ? ORDER BY agent_id", input.goal) }
+  })
+}

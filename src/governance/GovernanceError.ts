@@ -1,0 +1,163 @@
+/**
+ * The refusals of governance: each names one thing, why it was refused, and the sentence that tells what to do.
+ * Promise: a refusal changed nothing; messages carry no path, credential or transcript. Rules: G1, G2, G6, G31, G81.
+ */
+import * as Schema from "effect/Schema"
+import { errorFields } from "../base/CoppiceError.ts"
+
+/** A value was refused at the door: wrong type, out of range, unknown field. */
+export class InvalidInput extends Schema.TaggedError<InvalidInput>()("InvalidInput", {
+  ...errorFields("INVALID_INPUT"),
+  command: Schema.String
+}) {}
+
+/** No such goal, todo, lease, reservation, turn, … in this authority. */
+export class NotFound extends Schema.TaggedError<NotFound>()("NotFound", {
+  ...errorFields("NOT_FOUND"),
+  kind: Schema.String,
+  id: Schema.String
+}) {}
+
+/** The command id was used before for another payload (G2). */
+export class IdempotencyKeyReuse extends Schema.TaggedError<IdempotencyKeyReuse>()("IdempotencyKeyReuse", {
+  ...errorFields("IDEMPOTENCY_KEY_REUSE"),
+  commandId: Schema.String
+}) {}
+
+/** The goal is paused, stopped or completed: nothing new is admitted below it (G10). */
+export class GoalNotActive extends Schema.TaggedError<GoalNotActive>()("GoalNotActive", {
+  ...errorFields("GOAL_NOT_ACTIVE"),
+  goal: Schema.String,
+  state: Schema.String
+}) {}
+
+/** The caller saw an older revision of the record than the stored one. */
+export class RevisionConflict extends Schema.TaggedError<RevisionConflict>()("RevisionConflict", {
+  ...errorFields("REVISION_CONFLICT"),
+  id: Schema.String,
+  expected: Schema.Number,
+  actual: Schema.Number
+}) {}
+
+/** The todo is in a state that does not allow this. */
+export class TodoState extends Schema.TaggedError<TodoState>()("TodoState", {
+  ...errorFields("TODO_STATE"),
+  todo: Schema.String,
+  state: Schema.String
+}) {}
+
+/** The todo cannot be worked on by this agent now: every reason is listed. */
+export class NotEligible extends Schema.TaggedError<NotEligible>()("NotEligible", {
+  ...errorFields("NOT_ELIGIBLE"),
+  todo: Schema.String,
+  agent: Schema.String,
+  reasons: Schema.Array(Schema.String)
+}) {}
+
+/** Another holder has a live lease. */
+export class LeaseHeld extends Schema.TaggedError<LeaseHeld>()("LeaseHeld", {
+  ...errorFields("LEASE_HELD"),
+  todo: Schema.String,
+  owner: Schema.String,
+  epoch: Schema.Number,
+  expiresAt: Schema.Number
+}) {}
+
+/** The fence that was named holds no authority any more: expired, released, transferred or reassigned (G31, G33). */
+export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", {
+  ...errorFields("LEASE_LOST"),
+  todo: Schema.String,
+  epoch: Schema.Number,
+  currentEpoch: Schema.Number,
+  why: Schema.Literals(["expired", "released", "token", "epoch", "version", "none"])
+}) {}
+
+/** Write scopes overlap with those of live leases of the same goal; every conflict is listed (G34). */
+export class ScopeConflict extends Schema.TaggedError<ScopeConflict>()("ScopeConflict", {
+  ...errorFields("SCOPE_CONFLICT"),
+  todo: Schema.String,
+  conflicts: Schema.Array(
+    Schema.Struct({ todo: Schema.String, owner: Schema.String, scopes: Schema.Array(Schema.String) })
+  )
+}) {}
+
+/** The budget does not hold the amount that was asked for (G50). */
+export class QuotaExceeded extends Schema.TaggedError<QuotaExceeded>()("QuotaExceeded", {
+  ...errorFields("QUOTA_EXCEEDED"),
+  goal: Schema.String,
+  meter: Schema.Literals(["usd", "slots"]),
+  limit: Schema.Number,
+  /** Spent and reserved together. */
+  used: Schema.Number,
+  asked: Schema.Number
+}) {}
+
+/** A limit or an upper bound is missing where one is required (G55). */
+export class BoundMissing extends Schema.TaggedError<BoundMissing>()("BoundMissing", {
+  ...errorFields("BOUND_MISSING"),
+  meter: Schema.Literals(["usd", "slots"])
+}) {}
+
+/** The reservation was settled or voided before. */
+export class ReservationClosed extends Schema.TaggedError<ReservationClosed>()("ReservationClosed", {
+  ...errorFields("RESERVATION_CLOSED"),
+  reservation: Schema.String,
+  state: Schema.String
+}) {}
+
+/** One identity names one thing: the effect, operation or candidate was recorded before with another content. */
+export class IdentityConflict extends Schema.TaggedError<IdentityConflict>()("IdentityConflict", {
+  ...errorFields("IDENTITY_CONFLICT"),
+  kind: Schema.String,
+  id: Schema.String
+}) {}
+
+/** A turn of this agent on this goal is executing, or cannot be shown to have ended (G81). */
+export class TurnInFlight extends Schema.TaggedError<TurnInFlight>()("TurnInFlight", {
+  ...errorFields("TURN_IN_FLIGHT"),
+  turn: Schema.String,
+  phase: Schema.String,
+  alive: Schema.Union([Schema.Boolean, Schema.Literal("unknown")])
+}) {}
+
+/** The last turn of this agent on this goal has a saved result that was never settled. */
+export class TurnUnfinished extends Schema.TaggedError<TurnUnfinished>()("TurnUnfinished", {
+  ...errorFields("TURN_UNFINISHED"),
+  turn: Schema.String,
+  phase: Schema.String
+}) {}
+
+/** Phases go in order, prefix only (G80). */
+export class PhaseOrder extends Schema.TaggedError<PhaseOrder>()("PhaseOrder", {
+  ...errorFields("PHASE_ORDER"),
+  turn: Schema.String,
+  phase: Schema.String,
+  asked: Schema.String
+}) {}
+
+/** The acceptance does not carry this settlement: void, not passed, of another candidate, or given by the executor. */
+export class AcceptanceInvalid extends Schema.TaggedError<AcceptanceInvalid>()("AcceptanceInvalid", {
+  ...errorFields("ACCEPTANCE_INVALID"),
+  acceptance: Schema.String,
+  why: Schema.Literals(["missing", "void", "notPassed", "otherCandidate", "otherWork", "ownProducer", "unrecorded"])
+}) {}
+
+/** Evidence that must lie outside the workspace store is not recorded (G75). */
+export class EvidenceMissing extends Schema.TaggedError<EvidenceMissing>()("EvidenceMissing", {
+  ...errorFields("EVIDENCE_MISSING"),
+  kinds: Schema.Array(Schema.String)
+}) {}
+
+/** The text cannot be made public: it holds an absolute path or something that looks like a credential (G6). */
+export class NotPublic extends Schema.TaggedError<NotPublic>()("NotPublic", {
+  ...errorFields("NOT_PUBLIC"),
+  field: Schema.String
+}) {}
+
+export const notFound = (kind: string, id: string): NotFound =>
+  new NotFound({
+    message: `There is no ${kind} ${id} in this authority.`,
+    remedy: `Check the id, and that this is the authority in which the ${kind} was created.`,
+    kind,
+    id
+  })

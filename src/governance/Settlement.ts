@@ -1,0 +1,367 @@
+/**
+ * Settlement: the one commit in which a piece of work ends and is paid: fence, evidence, acceptance, spend, todo, turn.
+ * Promise: once per effect id; a replay gives the stored receipt, another content is a conflict; work and cost are never
+ * apart; what stays owed is named with the call that settles it. Rules: G72, G73, G75; C62.
+ */
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { digestJson, type Json } from "../base/Digest.ts"
+import { type AcceptanceRecord, acceptanceTable, carries, invalid } from "./Acceptance.ts"
+import { reader, writer } from "./Authority.ts"
+import { type CandidateRecord, candidateTable } from "./CandidateRecord.ts"
+import { DigestText, Fence, IdText, Ids, Summary } from "./Field.ts"
+import { type EvidenceRecord, loadEvidence, ofGoal } from "./Evidence.ts"
+import { activeGoal, type GoalRecord, loadGoal } from "./Goal.ts"
+import {
+  type AcceptanceInvalid,
+  EvidenceMissing,
+  type GoalNotActive,
+  IdentityConflict,
+  LeaseLost,
+  type NotFound,
+  notFound,
+  type PhaseOrder,
+  type ReservationClosed,
+  type TodoState
+} from "./GovernanceError.ts"
+import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
+import { type LeaseRecord, loadLease, passFence, released } from "./Lease.ts"
+import type { DecideContext, Load } from "./Module.ts"
+import {
+  closed,
+  loadOwed,
+  type Owed,
+  owedBy,
+  type ReservationRecord,
+  reservationTable,
+  Spend,
+  spendReserved,
+  spendUnreserved
+} from "./Quota.ts"
+import { Continuation, completeTodo } from "./Todo.ts"
+import { type TodoRecord, todoTable } from "./TodoRecord.ts"
+import { inPhase, type TurnRecord, turnTable } from "./TurnRecord.ts"
+
+// --- model -----------------------------------------------------------------------------------------------------------
+
+/** `accepted` needs a passed acceptance. Every other outcome settles the cost and says what the work came to. */
+export const SettlementOutcome = Schema.Literals([
+  "accepted",
+  "progress",
+  "failed",
+  "inconclusive",
+  "unavailable",
+  "staleContext"
+])
+export type SettlementOutcome = typeof SettlementOutcome.Type
+
+export interface SettlementRecord {
+  readonly id: string
+  readonly effectId: string
+  readonly goal: string
+  readonly todo: string
+  readonly turn: string | null
+  readonly outcome: SettlementOutcome
+  readonly accepted: boolean
+  readonly acceptance: string | null
+  readonly candidate: string | null
+  readonly evidence: readonly string[]
+  readonly reservation: string
+  /** Digest of what was settled; another content under the same effect id is a conflict. */
+  readonly content: string
+  readonly settledAt: number
+}
+
+/** The receipt: what was settled, and what it made of todo and cost. */
+export interface Settlement extends SettlementRecord {
+  readonly todoState: TodoRecord["state"]
+  readonly successors: readonly string[]
+  readonly spend: Spend
+  readonly owed: readonly Owed[]
+}
+
+export const settlementTable = recordTable<SettlementRecord & { readonly receipt: Settlement }>(
+  "settlement",
+  ["effectId"],
+  {
+    effectId: "value",
+    id: "value",
+    goal: "value",
+    todo: "value",
+    turn: "value",
+    outcome: "value",
+    accepted: "flag",
+    acceptance: "value",
+    candidate: "value",
+    evidence: "json",
+    reservation: "value",
+    content: "value",
+    settledAt: "value",
+    receipt: "json"
+  }
+)
+
+const Settle = Schema.Struct({
+  effectId: IdText,
+  goal: IdText,
+  fence: Fence,
+  turn: Schema.optional(IdText),
+  outcome: SettlementOutcome,
+  evidence: Ids,
+  acceptance: Schema.optional(Schema.NullOr(IdText)),
+  /** Identity of the candidate; a recorded one when the outcome is `accepted`. */
+  candidate: Schema.optional(Schema.NullOr(DigestText)),
+  spend: Spend,
+  /** The reservation that the cost was held under; a turn brings its own. */
+  reservation: Schema.optional(IdText),
+  /** What becomes of the todo; `keep` leaves it open, with its lease or without. */
+  todo: Schema.Union([
+    Schema.Struct({ action: Schema.Literal("keep"), release: Schema.optional(Schema.Boolean) }),
+    Schema.Struct({ action: Schema.Literal("complete"), continuation: Continuation })
+  ]),
+  note: Schema.optional(Summary)
+})
+type Settle = typeof Settle.Type
+
+// --- rules -----------------------------------------------------------------------------------------------------------
+
+interface State {
+  readonly settled: (SettlementRecord & { readonly receipt: Settlement }) | undefined
+  readonly goal: GoalRecord | undefined
+  readonly todo: TodoRecord | undefined
+  readonly lease: LeaseRecord | undefined
+  readonly turn: TurnRecord | undefined
+  readonly held: ReservationRecord | undefined
+  readonly acceptance: AcceptanceRecord | undefined
+  readonly candidate: CandidateRecord | undefined
+  readonly evidence: readonly (EvidenceRecord | undefined)[]
+  readonly verdictEvidence: readonly (EvidenceRecord | undefined)[]
+}
+
+function* load(input: Settle): Load<State> {
+  const turn = input.turn === undefined ? undefined : yield* turnTable.first("id = ?", input.turn)
+  const reservation = turn?.reservation ?? input.reservation
+  const acceptance =
+    typeof input.acceptance === "string" ? yield* acceptanceTable.first("id = ?", input.acceptance) : undefined
+  return {
+    settled: yield* settlementTable.first("effect_id = ?", input.effectId),
+    goal: yield* loadGoal(input.goal),
+    todo: yield* todoTable.first("id = ?", input.fence.todo),
+    lease: yield* loadLease(input.fence.todo),
+    turn,
+    held: reservation === undefined ? undefined : yield* reservationTable.first("id = ?", reservation),
+    acceptance,
+    candidate:
+      typeof input.candidate === "string"
+        ? yield* candidateTable.first("identity = ? AND goal = ? AND state = 'recorded'", input.candidate, input.goal)
+        : undefined,
+    evidence: yield* loadEvidence(input.evidence),
+    verdictEvidence: acceptance === undefined ? [] : yield* loadEvidence(acceptance.evidence)
+  }
+}
+
+/** What settles is the content, whoever sends it: the fence proves authority and is no part of it. */
+const contentOf = ({ fence, ...content }: Settle): string =>
+  digestJson({ ...content, todoId: fence.todo } as unknown as Json)
+
+const conflict = (effectId: string, message: string): IdentityConflict =>
+  new IdentityConflict({
+    message,
+    remedy: "Read it with Settlements.get. Another piece of work has another effect id.",
+    kind: "settlement",
+    id: effectId
+  })
+
+/** The turn that is settled, checked against what the settlement names. */
+const settledTurn = (turn: TurnRecord | undefined, input: Settle, lease: LeaseRecord) =>
+  Result.gen(function* () {
+    if (input.turn === undefined) return undefined
+    if (turn === undefined || turn.goal !== input.goal) return yield* Result.fail(notFound("turn", input.turn))
+    if (turn.effectId !== input.effectId || turn.todo !== input.fence.todo) {
+      return yield* Result.fail(conflict(input.effectId, `Turn ${turn.id} is settled under effect ${turn.effectId}.`))
+    }
+    if (turn.epoch !== lease.epoch) {
+      return yield* Result.fail(
+        new LeaseLost({
+          message: `Turn ${turn.id} was admitted at epoch ${turn.epoch}; the lease is at ${lease.epoch}.`,
+          remedy: "Take the turn over under the new lease with Turns.resume, then settle it.",
+          todo: turn.todo,
+          epoch: turn.epoch,
+          currentEpoch: lease.epoch,
+          why: "epoch"
+        })
+      )
+    }
+    return yield* inPhase(turn, "settle")
+  })
+
+/** An accepted outcome stands on a passed verdict for exactly this work, with patch and verdict kept outside the workspace store. */
+const accepted = (state: State, input: Settle, todo: TodoRecord) =>
+  Result.gen(function* () {
+    const candidate = input.candidate ?? null
+    const acceptance = yield* carries(state.acceptance, {
+      goal: input.goal,
+      todo: todo.id,
+      turn: input.turn ?? null,
+      candidate,
+      validator: todo.acceptance?.validator ?? null
+    })
+    if (candidate === null) return acceptance.id
+    if (state.candidate === undefined) {
+      return yield* Result.fail(invalid(acceptance.id, "unrecorded", `Candidate ${candidate} is not recorded.`))
+    }
+    const kinds = new Set([...state.evidence, ...state.verdictEvidence].map((e) => e?.kind))
+    const missing = ["patch", "verdict"].filter((kind) => !kinds.has(kind))
+    if (missing.length > 0) {
+      return yield* Result.fail(
+        new EvidenceMissing({
+          message: `Accepting candidate ${candidate} needs evidence of kind ${missing.join(" and ")}.`,
+          remedy: "Export it outside the workspace store and record it with Evidence.record, then settle again.",
+          kinds: missing
+        })
+      )
+    }
+    return acceptance.id
+  })
+
+const payFor = (state: State, input: Settle, todo: TodoRecord, turn: TurnRecord | undefined, context: DecideContext) =>
+  Result.gen(function* () {
+    if (turn === undefined && input.reservation === undefined) {
+      const owner = { goal: todo.goal, todo: todo.id, turn: null, agent: state.lease!.owner }
+      return spendUnreserved(owner, input.effectId, input.spend, null, context)
+    }
+    const held = state.held
+    if (held === undefined || held.goal !== input.goal) {
+      return yield* Result.fail(notFound("reservation", turn?.reservation ?? input.reservation!))
+    }
+    if (held.effectId !== input.effectId) {
+      return yield* Result.fail(conflict(input.effectId, `Reservation ${held.id} is for effect ${held.effectId}.`))
+    }
+    if (held.state !== "open") return yield* Result.fail(closed(held))
+    return spendReserved(held, input.spend, null, context.now)
+  })
+
+const settle = handler({
+  type: "settle",
+  payload: Settle,
+  load,
+  decide: (state, input, context) =>
+    Result.gen(function* () {
+      const content = contentOf(input)
+      if (state.settled !== undefined) {
+        return state.settled.content === content
+          ? decided([], { ...state.settled.receipt, replayed: true })
+          : yield* Result.fail(conflict(input.effectId, `Effect ${input.effectId} was settled with another content.`))
+      }
+      const goal = yield* activeGoal(state.goal, input.goal)
+      const todo = state.todo
+      if (todo === undefined || todo.goal !== goal.id) return yield* Result.fail(notFound("todo", input.fence.todo))
+      const lease = yield* passFence(state.lease, input.fence, context.now)
+      const turn = yield* settledTurn(state.turn, input, lease)
+      yield* ofGoal(goal.id, input.evidence, state.evidence)
+      if (typeof input.acceptance === "string" && state.acceptance?.goal !== goal.id) {
+        return yield* Result.fail(notFound("acceptance", input.acceptance))
+      }
+      if (input.outcome === "accepted") yield* accepted(state, input, todo)
+      if (todo.acceptance !== null && input.todo.action === "complete" && input.outcome !== "accepted") {
+        return yield* Result.fail(
+          invalid("", "notPassed", `Todo ${todo.id} is completed only by an accepted settlement.`)
+        )
+      }
+      const cost = yield* payFor(state, input, todo, turn, context)
+      const done =
+        input.todo.action === "complete"
+          ? yield* completeTodo(todo, lease, input.todo.continuation, context)
+          : {
+              todo,
+              successors: [],
+              events: input.todo.release === true ? [released(lease, context.now)] : []
+            }
+      const record: SettlementRecord = {
+        id: context.newId("settlement"),
+        effectId: input.effectId,
+        goal: goal.id,
+        todo: todo.id,
+        turn: turn?.id ?? null,
+        outcome: input.outcome,
+        accepted: input.outcome === "accepted",
+        acceptance: input.acceptance ?? null,
+        candidate: input.candidate ?? null,
+        evidence: input.evidence,
+        reservation: cost.reservation.id,
+        content,
+        settledAt: context.now
+      }
+      const receipt: Settlement = {
+        ...record,
+        todoState: done.todo.state,
+        successors: done.successors.map((s) => s.id),
+        spend: { usd: input.spend.usd, slots: cost.reservation.spentSlots },
+        owed: owedBy(cost.reservation)
+      }
+      const settledTurnRecord: TurnRecord | undefined =
+        turn === undefined ? undefined : { ...turn, phase: "settle", settlement: record.id, changedAt: context.now }
+      return decided(
+        [
+          fact("settlement.settled", record.id, { ...record, receipt }),
+          cost.event,
+          ...done.events,
+          ...(settledTurnRecord === undefined ? [] : [fact("turn.settled", settledTurnRecord.id, settledTurnRecord)])
+        ],
+        receipt
+      )
+    })
+})
+
+export const settlementHandlers: Handlers = settle
+
+// --- service ---------------------------------------------------------------------------------------------------------
+
+/** Settlements: work and its cost, ended together. */
+export const Settlements = {
+  /**
+   * Settles once per `effectId` (a turn's is in its record). Accepting a candidate needs a passed acceptance of exactly
+   * that candidate, the candidate recorded, and evidence of kinds `patch` and `verdict`. `spend.usd` may be `"unknown"`:
+   * the reservation is then kept and `owed` names the call that settles it.
+   * Errors: `LeaseLost` (stop first), `AcceptanceInvalid`, `EvidenceMissing`, `IdentityConflict`, `PhaseOrder`,
+   * `ReservationClosed`, `TodoState`, `GoalNotActive` (kept until resumed), `NotFound`.
+   */
+  settle: writer<
+    Settle,
+    Settlement,
+    | LeaseLost
+    | AcceptanceInvalid
+    | EvidenceMissing
+    | IdentityConflict
+    | PhaseOrder
+    | ReservationClosed
+    | TodoState
+    | GoalNotActive
+    | NotFound
+  >("work", "settle"),
+  /** The receipt by effect id: how a lost reply is read back (G82). `owed` is what is still owed now. Errors: `NotFound`. */
+  get: reader(
+    function* (input: { readonly effectId: string }): Load<Settlement | undefined> {
+      const found = yield* settlementTable.first("effect_id = ?", input.effectId)
+      if (found === undefined) return undefined
+      const cost = yield* reservationTable.first("id = ?", found.reservation)
+      return { ...found.receipt, owed: cost === undefined ? [] : owedBy(cost) }
+    },
+    (input) => notFound("settlement", input.effectId)
+  ),
+  /** The settlements of a goal, oldest first, with their count by acceptance and what is owed now. */
+  list: reader(function* (input: { readonly goal: string }): Load<{
+    readonly items: readonly Settlement[]
+    readonly total: number
+    readonly accepted: number
+    readonly owed: readonly Owed[]
+  }> {
+    const found = yield* settlementTable.find("goal = ? ORDER BY settled_at, id", input.goal)
+    return {
+      items: found.map((settlement) => settlement.receipt),
+      total: found.length,
+      accepted: found.filter((settlement) => settlement.accepted).length,
+      owed: yield* loadOwed("goal", input.goal)
+    }
+  })
+}

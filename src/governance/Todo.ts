@@ -1,0 +1,427 @@
+/**
+ * Todos: the pieces of a goal's work, and every way in which one changes.
+ * Promise: done and superseded are final; an edit names the revision it saw; every way out of `open` passes the fence of
+ * the lease, and gives the lease back in the same commit. Rules: G20, G21, G23, G35, G73; C65. Choosing: NextWork.ts.
+ */
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { reader, writer } from "./Authority.ts"
+import { Fence, IdText, Ids, Summary, Title } from "./Field.ts"
+import { activeGoal, type GoalRecord, loadGoal } from "./Goal.ts"
+import {
+  AcceptanceInvalid,
+  type GoalNotActive,
+  type LeaseHeld,
+  type LeaseLost,
+  type NotFound,
+  notFound,
+  RevisionConflict,
+  type TodoState
+} from "./GovernanceError.ts"
+import { decided, fact, type Handlers, handler, invalidInput } from "./Handler.ts"
+import { isLive, type LeaseRecord, loadLease, passWayOut, released } from "./Lease.ts"
+import type { DecideContext, JournalEvent, Load } from "./Module.ts"
+import { loadOwed, type Owed, owedBy, spendUnreserved } from "./Quota.ts"
+import { type ContinuationRecord, revised, type TodoRecord, todoState, todoTable } from "./TodoRecord.ts"
+
+export type { ContinuationRecord, TodoRecord } from "./TodoRecord.ts"
+
+// --- payloads --------------------------------------------------------------------------------------------------------
+
+const Priority = Schema.Int.check(Schema.isBetween({ minimum: -1000, maximum: 1000 }))
+/** Relative, below the root: an absolute path or a step upwards is no scope. */
+const Scope = Schema.String.check(
+  Schema.isMinLength(1),
+  Schema.isMaxLength(1000),
+  Schema.isPattern(/^(?!\/)(?!.*(^|\/)\.\.(\/|$))/)
+)
+
+const fields = {
+  title: Title,
+  priority: Schema.optional(Priority),
+  dependsOn: Schema.optional(Ids),
+  capabilities: Schema.optional(Schema.Array(IdText)),
+  writeScopes: Schema.optional(Schema.Array(Scope)),
+  excludedAgents: Schema.optional(Schema.Array(IdText)),
+  acceptance: Schema.optional(Schema.NullOr(Schema.Struct({ validator: IdText })))
+}
+
+/** A todo to be made. */
+export const TodoSpec = Schema.Struct(fields)
+export type TodoSpec = typeof TodoSpec.Type
+
+/** What a completion leads to: exactly one of three (G21). */
+export const Continuation = Schema.Union([
+  Schema.Struct({
+    kind: Schema.Literal("successors"),
+    todos: Schema.Array(TodoSpec).check(Schema.isMinLength(1), Schema.isMaxLength(100))
+  }),
+  Schema.Struct({ kind: Schema.Literal("goalStaysActive") }),
+  Schema.Struct({ kind: Schema.Literal("noFollowUp") })
+])
+export type Continuation = typeof Continuation.Type
+
+// --- rules -----------------------------------------------------------------------------------------------------------
+
+const make = (goal: string, spec: TodoSpec, { now, newId }: DecideContext): TodoRecord => ({
+  id: newId("todo"),
+  goal,
+  title: spec.title,
+  state: "open",
+  priority: spec.priority ?? 0,
+  dependsOn: spec.dependsOn ?? [],
+  capabilities: spec.capabilities ?? [],
+  writeScopes: spec.writeScopes ?? [],
+  excludedAgents: spec.excludedAgents ?? [],
+  acceptance: spec.acceptance ?? null,
+  deferredUntil: null,
+  deferReason: null,
+  continuation: null,
+  supersededBy: null,
+  revision: 1,
+  addedAt: now,
+  changedAt: now
+})
+
+export interface Completed {
+  readonly todo: TodoRecord
+  readonly successors: readonly TodoRecord[]
+  readonly events: readonly JournalEvent[]
+}
+
+/** Completes an open todo whose fence was passed: its successors and the end of its lease are part of the same commit. */
+export const completeTodo = (
+  todo: TodoRecord,
+  lease: LeaseRecord | undefined,
+  continuation: Continuation,
+  context: DecideContext
+): Result.Result<Completed, TodoState> => {
+  if (todo.state !== "open") return Result.fail(todoState(todo))
+  const successors =
+    continuation.kind === "successors" ? continuation.todos.map((s) => make(todo.goal, s, context)) : []
+  const record: ContinuationRecord =
+    continuation.kind === "successors" ? { kind: "successors", todos: successors.map((s) => s.id) } : continuation
+  const done = revised(todo, { state: "done", continuation: record }, context.now)
+  return Result.succeed({
+    todo: done,
+    successors,
+    events: [
+      fact("todo.completed", todo.id, done),
+      ...successors.map((s) => fact("todo.added", s.id, s)),
+      ...(isLive(lease, context.now) ? [released(lease, context.now)] : [])
+    ]
+  })
+}
+
+interface Loaded {
+  readonly todo: TodoRecord | undefined
+  readonly goal: GoalRecord | undefined
+  readonly lease: LeaseRecord | undefined
+  /** Todos that the command names. */
+  readonly named: readonly (TodoRecord | undefined)[]
+  /** Open todos of the goal that depend on this one. */
+  readonly dependents: readonly TodoRecord[]
+}
+
+function* loadTodo(id: string, named: readonly string[] = [], dependents = false): Load<Loaded> {
+  const todo = yield* todoTable.first("id = ?", id)
+  const others: (TodoRecord | undefined)[] = []
+  for (const other of named) others.push(yield* todoTable.first("id = ?", other))
+  if (todo === undefined) return { todo, goal: undefined, lease: undefined, named: others, dependents: [] }
+  const live =
+    dependents && (yield* todoTable.find("goal = ? AND state IN ('open', 'deferred') ORDER BY id", todo.goal))
+  return {
+    todo,
+    goal: yield* loadGoal(todo.goal),
+    lease: yield* loadLease(id),
+    named: others,
+    dependents: live === false ? [] : live.filter((other) => other.dependsOn.includes(id))
+  }
+}
+
+const known = (todo: TodoRecord | undefined, id: string): Result.Result<TodoRecord, NotFound> =>
+  todo === undefined ? Result.fail(notFound("todo", id)) : Result.succeed(todo)
+
+/** Every id must name a todo of this goal. */
+const ofGoal = (goal: string, ids: readonly string[], found: readonly (TodoRecord | undefined)[]) => {
+  const missing = ids.find((_, i) => found[i] === undefined || found[i].goal !== goal)
+  return missing === undefined ? Result.succeed(undefined) : Result.fail(notFound("todo", missing))
+}
+
+const atRevision = (todo: TodoRecord, expected: number): Result.Result<TodoRecord, RevisionConflict> =>
+  todo.revision === expected
+    ? Result.succeed(todo)
+    : Result.fail(
+        new RevisionConflict({
+          message: `Todo ${todo.id} is at revision ${todo.revision}, not ${expected}.`,
+          remedy: "Read the todo again, and decide with what it says now.",
+          id: todo.id,
+          expected,
+          actual: todo.revision
+        })
+      )
+
+// --- commands --------------------------------------------------------------------------------------------------------
+
+const AddTodo = Schema.Struct({ goal: IdText, ...fields, unblocks: Schema.optional(Ids) })
+
+const add = handler({
+  type: "addTodo",
+  payload: AddTodo,
+  *load(input) {
+    const goal = yield* loadGoal(input.goal)
+    const named: (TodoRecord | undefined)[] = []
+    for (const id of [...(input.dependsOn ?? []), ...(input.unblocks ?? [])]) {
+      named.push(yield* todoTable.first("id = ?", id))
+    }
+    return { goal, named }
+  },
+  decide: ({ goal, named }, input, context) =>
+    Result.gen(function* () {
+      if (goal === undefined) return yield* Result.fail(notFound("goal", input.goal))
+      if (goal.state === "completed") yield* activeGoal(goal, goal.id)
+      const dependsOn = input.dependsOn ?? []
+      const unblocks = input.unblocks ?? []
+      yield* ofGoal(goal.id, [...dependsOn, ...unblocks], named)
+      if (unblocks.some((id) => dependsOn.includes(id))) {
+        return yield* Result.fail(invalidInput("addTodo", "a todo cannot both wait for and unblock the same todo"))
+      }
+      const todo = make(goal.id, input, context)
+      const waiting = named
+        .slice(dependsOn.length)
+        .filter((other) => other !== undefined)
+        .filter((other) => other.state === "open" || other.state === "deferred")
+        .map((other) => revised(other, { dependsOn: [...other.dependsOn, todo.id] }, context.now))
+      return decided(
+        [fact("todo.added", todo.id, todo), ...waiting.map((other) => fact("todo.edited", other.id, other))],
+        todo
+      )
+    })
+})
+
+const EditTodo = Schema.Struct({
+  todo: IdText,
+  revision: Schema.Int,
+  ...fields,
+  title: Schema.optional(Title)
+})
+
+const edit = handler({
+  type: "editTodo",
+  payload: EditTodo,
+  load: (input) => loadTodo(input.todo, input.dependsOn ?? []),
+  decide: (state, input, { now }) =>
+    Result.gen(function* () {
+      const todo = yield* atRevision(yield* known(state.todo, input.todo), input.revision)
+      if (todo.state !== "open" && todo.state !== "deferred") return yield* Result.fail(todoState(todo))
+      yield* ofGoal(todo.goal, input.dependsOn ?? [], state.named)
+      if (input.dependsOn?.includes(todo.id)) {
+        return yield* Result.fail(invalidInput("editTodo", "a todo cannot depend on itself"))
+      }
+      const next = revised(
+        todo,
+        {
+          title: input.title ?? todo.title,
+          priority: input.priority ?? todo.priority,
+          dependsOn: input.dependsOn ?? todo.dependsOn,
+          capabilities: input.capabilities ?? todo.capabilities,
+          writeScopes: input.writeScopes ?? todo.writeScopes,
+          excludedAgents: input.excludedAgents ?? todo.excludedAgents,
+          acceptance: input.acceptance === undefined ? todo.acceptance : input.acceptance
+        },
+        now
+      )
+      return decided([fact("todo.edited", todo.id, next)], next)
+    })
+})
+
+const DeferTodo = Schema.Struct({
+  todo: IdText,
+  fence: Schema.optional(Fence),
+  /** UTC milliseconds from which it may be taken again; without it only `reopen` brings it back. */
+  until: Schema.optional(Schema.Int),
+  reason: Summary
+})
+
+const defer = handler({
+  type: "deferTodo",
+  payload: DeferTodo,
+  load: (input) => loadTodo(input.todo),
+  decide: (state, input, { now }) =>
+    Result.gen(function* () {
+      const todo = yield* known(state.todo, input.todo)
+      const lease = yield* passWayOut(state.lease, yield* fenceOf(input), now)
+      if (todo.state !== "open") return yield* Result.fail(todoState(todo))
+      const next = revised(
+        todo,
+        { state: "deferred", deferredUntil: input.until ?? null, deferReason: input.reason },
+        now
+      )
+      return decided(
+        [fact("todo.deferred", todo.id, next), ...(lease === undefined ? [] : [released(lease, now)])],
+        next
+      )
+    })
+})
+
+/** A fence is for one todo; naming another's is a mistake, not authority. */
+const fenceOf = (input: { readonly todo: string; readonly fence?: Fence | undefined }) =>
+  input.fence === undefined || input.fence.todo === input.todo
+    ? Result.succeed(input.fence)
+    : Result.fail(invalidInput("fence", `the fence is of todo ${input.fence.todo}, the command is about ${input.todo}`))
+
+const ReopenTodo = Schema.Struct({ todo: IdText })
+
+const reopen = handler({
+  type: "reopenTodo",
+  payload: ReopenTodo,
+  load: (input) => loadTodo(input.todo),
+  decide: (state, input, { now }) =>
+    Result.gen(function* () {
+      const todo = yield* known(state.todo, input.todo)
+      if (todo.state !== "deferred") return yield* Result.fail(todoState(todo))
+      const next = revised(todo, { state: "open", deferredUntil: null, deferReason: null }, now)
+      return decided([fact("todo.reopened", todo.id, next)], next)
+    })
+})
+
+const SupersedeTodo = Schema.Struct({
+  todo: IdText,
+  fence: Schema.optional(Fence),
+  reason: Summary,
+  /** What takes its place; whoever depended on it depends on these. */
+  replacements: Schema.optional(Schema.Array(TodoSpec).check(Schema.isMaxLength(100)))
+})
+
+const supersede = handler({
+  type: "supersedeTodo",
+  payload: SupersedeTodo,
+  load: (input) => loadTodo(input.todo, [], true),
+  decide: (state, input, context) =>
+    Result.gen(function* () {
+      const todo = yield* known(state.todo, input.todo)
+      const lease = yield* passWayOut(state.lease, yield* fenceOf(input), context.now)
+      if (todo.state !== "open" && todo.state !== "deferred") return yield* Result.fail(todoState(todo))
+      const replacements = (input.replacements ?? []).map((spec) => make(todo.goal, spec, context))
+      const ids = replacements.map((r) => r.id)
+      const next = revised(
+        todo,
+        { state: "superseded", supersededBy: ids, deferReason: input.reason, deferredUntil: null },
+        context.now
+      )
+      const rewired = state.dependents.map((other) =>
+        revised(other, { dependsOn: [...other.dependsOn.filter((id) => id !== todo.id), ...ids] }, context.now)
+      )
+      return decided(
+        [
+          fact("todo.superseded", todo.id, next),
+          ...replacements.map((r) => fact("todo.added", r.id, r)),
+          ...rewired.map((other) => fact("todo.edited", other.id, other)),
+          ...(lease === undefined ? [] : [released(lease, context.now)])
+        ],
+        { ...next, replacements }
+      )
+    })
+})
+
+const CompleteTodo = Schema.Struct({
+  todo: IdText,
+  fence: Schema.optional(Fence),
+  continuation: Continuation,
+  agent: Schema.optional(IdText)
+})
+
+const complete = handler({
+  type: "completeTodo",
+  payload: CompleteTodo,
+  load: (input) => loadTodo(input.todo),
+  decide: (state, input, context) =>
+    Result.gen(function* () {
+      const todo = yield* known(state.todo, input.todo)
+      yield* activeGoal(state.goal, todo.goal)
+      const lease = yield* passWayOut(state.lease, yield* fenceOf(input), context.now)
+      if (todo.acceptance !== null) {
+        return yield* Result.fail(
+          new AcceptanceInvalid({
+            message: `Todo ${todo.id} declares the validator ${todo.acceptance.validator}.`,
+            remedy: "Complete it through Settlements.settle with an acceptance of that validator.",
+            acceptance: "",
+            why: "missing"
+          })
+        )
+      }
+      const done = yield* completeTodo(todo, lease, input.continuation, context)
+      // A completion without a turn says nothing of its cost: that is owed, not zero (G73).
+      const owner = { goal: todo.goal, todo: todo.id, turn: null, agent: lease?.owner ?? input.agent ?? null }
+      const cost = spendUnreserved(owner, context.newId("effect"), { usd: "unknown" }, null, context)
+      return decided([...done.events, cost.event], {
+        ...done.todo,
+        successors: done.successors,
+        owed: owedBy(cost.reservation)
+      })
+    })
+})
+
+export const todoHandlers: Handlers = { ...add, ...edit, ...defer, ...reopen, ...supersede, ...complete }
+
+// --- service ---------------------------------------------------------------------------------------------------------
+
+type WayOut = NotFound | TodoState | LeaseLost | LeaseHeld
+
+/** Todos: adding, changing, finishing. `nextWork` is in `Todos` too: see NextWork.ts. */
+export const todoCommands = {
+  /** Adds a todo. `dependsOn` and `unblocks` name todos of the goal. Errors: `NotFound`, `GoalNotActive` (completed goal). */
+  add: writer<typeof AddTodo.Type, TodoRecord, NotFound | GoalNotActive>("work", "addTodo"),
+  /** Changes an unfinished todo at the revision that was read. Errors: `RevisionConflict`, `TodoState`, `NotFound`. */
+  edit: writer<typeof EditTodo.Type, TodoRecord, RevisionConflict | TodoState | NotFound>("work", "editTodo"),
+  /** Puts an open todo aside. Errors: `LeaseHeld`, `LeaseLost`, `TodoState`, `NotFound`. */
+  defer: writer<typeof DeferTodo.Type, TodoRecord, WayOut>("work", "deferTodo"),
+  /** Brings a deferred todo back. Errors: `TodoState`, `NotFound`. */
+  reopen: writer<typeof ReopenTodo.Type, TodoRecord, TodoState | NotFound>("work", "reopenTodo"),
+  /** Retires a todo, for good, in favour of others or of none. Errors: `LeaseHeld`, `LeaseLost`, `TodoState`, `NotFound`. */
+  supersede: writer<typeof SupersedeTodo.Type, TodoRecord & { readonly replacements: readonly TodoRecord[] }, WayOut>(
+    "work",
+    "supersedeTodo"
+  ),
+  /**
+   * Completes a todo outside a turn: its cost is then owed, see `owed`. Work of a turn is completed by its settlement.
+   * Errors: `LeaseHeld`, `LeaseLost`, `TodoState`, `AcceptanceInvalid` (needs a settlement), `GoalNotActive`, `NotFound`.
+   */
+  complete: writer<
+    typeof CompleteTodo.Type,
+    TodoRecord & { readonly successors: readonly TodoRecord[]; readonly owed: readonly Owed[] },
+    WayOut | AcceptanceInvalid | GoalNotActive
+  >("work", "completeTodo"),
+  /** One todo, with what is owed for it. Errors: `NotFound`. */
+  get: reader(
+    function* (input: { readonly todo: string }): Load<(TodoRecord & { readonly owed: readonly Owed[] }) | undefined> {
+      const todo = yield* todoTable.first("id = ?", input.todo)
+      return todo === undefined ? undefined : { ...todo, owed: yield* loadOwed("todo", todo.id) }
+    },
+    (input) => notFound("todo", input.todo)
+  ),
+  /** Todos of a goal, highest priority first, then oldest; `more` says that the page ended before the list did. */
+  list: reader(function* (input: {
+    readonly goal: string
+    readonly states?: readonly TodoRecord["state"][]
+    readonly limit?: number
+    readonly offset?: number
+  }): Load<{ readonly items: readonly TodoRecord[]; readonly total: number; readonly more: boolean }> {
+    const states = input.states ?? ["open", "deferred", "done", "superseded"]
+    const marks = states.map(() => "?").join(", ")
+    const counted = yield {
+      sql: `SELECT COUNT(*) AS n FROM todo WHERE goal = ? AND state IN (${marks})`,
+      params: [input.goal, ...states]
+    }
+    const total = Number(counted[0]!["n"])
+    const offset = input.offset ?? 0
+    const items = yield* todoTable.find(
+      `goal = ? AND state IN (${marks}) ORDER BY priority DESC, added_at, id LIMIT ? OFFSET ?`,
+      input.goal,
+      ...states,
+      input.limit ?? 200,
+      offset
+    )
+    return { items, total, more: offset + items.length < total }
+  })
+}

@@ -1,0 +1,646 @@
+/**
+ * Turns: one iteration of one agent on one todo, from admission to its close.
+ * Promise: one open turn per (goal, agent); the bound is held in the commit that admits; each phase is journaled before its
+ * work starts; what a dead turn left is found, never guessed. Rules: G80, G81, G82. Settling: Settlement.ts.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type { Json } from "../base/Digest.ts"
+import { currentIdentity, isAlive } from "../base/ProcessIdentity.ts"
+import type { ProcessIdentity } from "../base/Spawn.ts"
+import { type AcceptanceRecord, acceptanceTable } from "./Acceptance.ts"
+import { Authority, type Keyed, reader, type StoreError, writeObserved } from "./Authority.ts"
+import { Amounts, Fence, IdText, Summary } from "./Field.ts"
+import { activeGoal, type AgentRecord, agentTable, type GoalRecord, knownAgent, loadGoal } from "./Goal.ts"
+import {
+  type BoundMissing,
+  type GoalNotActive,
+  LeaseLost,
+  type NotFound,
+  notFound,
+  type PhaseOrder,
+  type QuotaExceeded,
+  TurnInFlight,
+  TurnUnfinished
+} from "./GovernanceError.ts"
+import { decided, fact, type Handlers, handler, invalidInput } from "./Handler.ts"
+import { type LeaseRecord, loadLease, passFence } from "./Lease.ts"
+import type { DecideContext, JournalEvent, Load } from "./Module.ts"
+import {
+  type CostOwner,
+  loadTotals,
+  type Owed,
+  owedBy,
+  type ReservationRecord,
+  reservationTable,
+  reserve,
+  Spend,
+  spendReserved,
+  type Totals,
+  voidReserved
+} from "./Quota.ts"
+import { HostResult, inPhase, type NextStep, nextStep, TurnContext, type TurnRecord, turnTable } from "./TurnRecord.ts"
+
+export type { HostResult, NextStep, Phase, TurnAttempt, TurnContext, TurnFailure, TurnRecord } from "./TurnRecord.ts"
+
+// --- what this process sees ------------------------------------------------------------------------------------------
+
+let own: ProcessIdentity | undefined
+const thisProcess = (): ProcessIdentity => (own ??= currentIdentity())
+
+const sameProcess = (a: ProcessIdentity, b: ProcessIdentity): boolean =>
+  a.pid === b.pid && a.startTime === b.startTime && a.bootId === b.bootId && a.pidNamespace === b.pidNamespace
+
+/**
+ * Whether a turn's driver or executor may still run. The executor counts apart (S21): it ends with its driver only where
+ * the kernel saw to it; one that was started and never named cannot be shown dead.
+ */
+export const liveness = (turn: TurnRecord): boolean | "unknown" => {
+  const driver = isAlive(turn.fence)
+  if (driver !== false) return driver
+  return executorLiveness(turn)
+}
+
+const executorLiveness = (turn: TurnRecord): boolean | "unknown" => {
+  if (turn.phase === "admit" || turn.result?.provenGone === true) return false
+  if (turn.executor !== null) return isAlive(turn.executor)
+  if (turn.guarantee?.diesWithParent === true || turn.result !== null) return false
+  return "unknown"
+}
+
+/** Observed beside a command (G81): who asks, and whether the open turn that is in the way still runs. */
+interface Observed {
+  readonly process: ProcessIdentity
+  readonly turn: string | null
+  readonly alive: boolean | "unknown"
+}
+
+const openTurn = (goal: string, agent: string): Load<TurnRecord | undefined> =>
+  turnTable.first("goal = ? AND agent = ? AND state = 'open'", goal, agent)
+
+const observe = (query: () => Load<TurnRecord | undefined>): Effect.Effect<Observed, StoreError, Authority> =>
+  Effect.gen(function* () {
+    const authority = yield* Authority
+    const { value: turn } = yield* authority.read(query)
+    const process = thisProcess()
+    if (turn === undefined) return { process, turn: null, alive: false }
+    const alive = sameProcess(turn.fence, process) ? executorLiveness(turn) : liveness(turn)
+    return { process, turn: turn.id, alive }
+  })
+
+const seenBy = (observed: Json | undefined): Observed | undefined => observed as unknown as Observed | undefined
+
+// --- rules -----------------------------------------------------------------------------------------------------------
+
+const inFlight = (turn: TurnRecord, alive: boolean | "unknown"): TurnInFlight =>
+  new TurnInFlight({
+    message:
+      alive === "unknown"
+        ? `Turn ${turn.id} of ${turn.agent} is in phase ${turn.phase}; whether its executor still runs cannot be seen from here.`
+        : `Turn ${turn.id} of ${turn.agent} is in phase ${turn.phase}.`,
+    remedy:
+      alive === "unknown"
+        ? "See to it that the old executor is gone, then call Turns.fail with `seenGone` saying how that was seen."
+        : "Wait until it ends. After its process has died, Turns.resume takes it over.",
+    turn: turn.id,
+    phase: turn.phase,
+    alive
+  })
+
+/** Only the driver of a turn moves it: a second process first takes it over (`Turns.resume`), which needs the first one dead. */
+const driven = (turn: TurnRecord, observed: Observed | undefined): Result.Result<TurnRecord, TurnInFlight> =>
+  observed !== undefined && sameProcess(turn.fence, observed.process)
+    ? Result.succeed(turn)
+    : Result.fail(inFlight(turn, observed?.turn === turn.id ? observed.alive : "unknown"))
+
+const known = (turn: TurnRecord | undefined, id: string): Result.Result<TurnRecord, NotFound> =>
+  turn === undefined ? Result.fail(notFound("turn", id)) : Result.succeed(turn)
+
+/** The cost of a turn that ended without a settlement: nothing dispatched, nothing spent; else known, or owed (G55). */
+const unsettledCost = (
+  turn: TurnRecord,
+  held: ReservationRecord | undefined,
+  spend: Spend,
+  reason: string,
+  now: number
+) => {
+  if (held === undefined || held.state !== "open") return { events: [], owed: [] as readonly Owed[] }
+  if (turn.phase === "admit") return { events: [voidReserved(held, reason, now)], owed: [] as readonly Owed[] }
+  const { reservation, event } = spendReserved(held, spend, null, now)
+  return { events: [event], owed: owedBy(reservation) }
+}
+
+/** What is freed when a reservation is voided in the same commit. */
+const without = (totals: Totals, held: ReservationRecord | undefined, turn: TurnRecord): Totals =>
+  turn.phase !== "admit" || held?.state !== "open"
+    ? totals
+    : {
+        ...totals,
+        reservedUsdMicros: totals.reservedUsdMicros - (held.heldUsdMicros ?? 0),
+        reservedSlots: totals.reservedSlots - held.heldSlots
+      }
+
+interface Old {
+  readonly turn: TurnRecord
+  readonly held: ReservationRecord | undefined
+}
+
+/**
+ * The turn in the way of an admission. Alive or not to be seen: in flight. Dead with a saved result: it is work that
+ * somebody has to settle or fail by name, never dropped in passing. Dead before that: it is written down as lost.
+ */
+const clearOld = (old: Old | undefined, observed: Observed | undefined, now: number) =>
+  Result.gen(function* () {
+    if (old === undefined) return []
+    const { turn, held } = old
+    const alive = observed?.turn === turn.id ? observed.alive : "unknown"
+    const mine = observed !== undefined && sameProcess(turn.fence, observed.process)
+    if (alive !== false || mine) return yield* Result.fail(inFlight(turn, mine ? true : alive))
+    if (turn.result !== null) {
+      return yield* Result.fail(
+        new TurnUnfinished({
+          message: `Turn ${turn.id} has a saved result and was never closed (phase ${turn.phase}).`,
+          remedy: "Take it over with Turns.resume and settle and close it, or end it with Turns.fail.",
+          turn: turn.id,
+          phase: turn.phase
+        })
+      )
+    }
+    const lost: TurnRecord = {
+      ...turn,
+      state: "failed",
+      failure: { class: "lost", reason: "its process has died" },
+      changedAt: now
+    }
+    const cost = unsettledCost(turn, held, { usd: "unknown" }, "the turn was lost before its dispatch", now)
+    return [fact("turn.lost", turn.id, lost), ...cost.events]
+  })
+
+// --- admission -------------------------------------------------------------------------------------------------------
+
+const AdmitTurn = Schema.Struct({
+  goal: IdText,
+  agent: IdText,
+  fence: Fence,
+  /** The most that the turn may cost. One slot when `slots` is not given. */
+  bound: Amounts,
+  context: Schema.optional(TurnContext)
+})
+type AdmitTurn = typeof AdmitTurn.Type
+
+interface AdmitState {
+  readonly goal: GoalRecord | undefined
+  readonly agent: AgentRecord | undefined
+  readonly lease: LeaseRecord | undefined
+  readonly totals: Totals
+  readonly old: Old | undefined
+}
+
+function* loadAdmission(input: { goal: string; agent: string; fence: Fence }): Load<AdmitState> {
+  const turn = yield* openTurn(input.goal, input.agent)
+  return {
+    goal: yield* loadGoal(input.goal),
+    agent: yield* agentTable.first("goal = ? AND agent_id = ?", input.goal, input.agent),
+    lease: yield* loadLease(input.fence.todo),
+    totals: yield* loadTotals(input.goal),
+    old: turn === undefined ? undefined : { turn, held: yield* reservationTable.first("id = ?", turn.reservation) }
+  }
+}
+
+/** The lease must be of this goal, and held by the agent that is to act. */
+const leaseOf = (lease: LeaseRecord | undefined, fence: Fence, goal: string, agent: string, now: number) =>
+  Result.gen(function* () {
+    const held = yield* passFence(lease, fence, now)
+    if (held.goal === goal && held.owner === agent) return held
+    return yield* Result.fail(
+      new LeaseLost({
+        message: `The lease on todo ${held.todo} is ${held.owner}'s in goal ${held.goal}.`,
+        remedy: "Admit the turn for the agent that holds the lease, or transfer the lease first.",
+        todo: held.todo,
+        epoch: held.epoch,
+        currentEpoch: held.epoch,
+        why: "none"
+      })
+    )
+  })
+
+const admission = (state: AdmitState, input: AdmitTurn, observed: Observed | undefined, context: DecideContext) =>
+  Result.gen(function* () {
+    const goal = yield* activeGoal(state.goal, input.goal)
+    yield* knownAgent(state.agent, input.agent)
+    const cleared: readonly JournalEvent[] = yield* clearOld(state.old, observed, context.now)
+    const lease = yield* leaseOf(state.lease, input.fence, input.goal, input.agent, context.now)
+    if (observed === undefined) return yield* Result.fail(invalidInput("admitTurn", "the driving process is not named"))
+    const id = context.newId("turn")
+    const effectId = context.newId("effect")
+    const owner: CostOwner = { goal: goal.id, todo: lease.todo, turn: id, agent: input.agent }
+    const totals = state.old === undefined ? state.totals : without(state.totals, state.old.held, state.old.turn)
+    const bound = { slots: 1, ...input.bound }
+    const { reservation, event } = yield* reserve(goal, totals, owner, effectId, bound, context)
+    const turn: TurnRecord = {
+      id,
+      goal: goal.id,
+      todo: lease.todo,
+      agent: input.agent,
+      epoch: lease.epoch,
+      phase: "admit",
+      state: "open",
+      effectId,
+      reservation: reservation.id,
+      fence: observed.process,
+      executor: null,
+      guarantee: null,
+      attempts: [],
+      result: null,
+      verdict: null,
+      settlement: null,
+      failure: null,
+      context: input.context ?? null,
+      admittedAt: context.now,
+      changedAt: context.now
+    }
+    return { turn, events: [...cleared, event, fact("turn.admitted", id, turn)] }
+  })
+
+const admit = handler({
+  type: "admitTurn",
+  payload: AdmitTurn,
+  load: loadAdmission,
+  decide: (state, input, context, observed) =>
+    Result.map(admission(state, input, seenBy(observed), context), ({ turn, events }) => decided(events, turn))
+})
+
+// --- phases ----------------------------------------------------------------------------------------------------------
+
+const Guarantee = Schema.Struct({ diesWithParent: Schema.Boolean, wholeTree: Schema.Boolean })
+const Identity = Schema.Struct({
+  pid: Schema.Int,
+  startTime: Schema.NullOr(Schema.String),
+  bootId: Schema.NullOr(Schema.String),
+  pidNamespace: Schema.NullOr(Schema.String)
+})
+
+const SaveAttempt = Schema.Struct({
+  turn: IdText,
+  fence: Fence,
+  /** What the environment promises about the executor when this process dies. */
+  guarantee: Schema.optional(Schema.NullOr(Guarantee)),
+  /** Why it is tried again; required for every attempt after the first (G82: never a blind re-dispatch). */
+  retry: Schema.optional(Summary)
+})
+
+interface TurnState {
+  readonly turn: TurnRecord | undefined
+  readonly goal: GoalRecord | undefined
+  readonly lease: LeaseRecord | undefined
+  readonly held: ReservationRecord | undefined
+}
+
+function* loadTurn(id: string): Load<TurnState> {
+  const turn = yield* turnTable.first("id = ?", id)
+  if (turn === undefined) return { turn, goal: undefined, lease: undefined, held: undefined }
+  return {
+    turn,
+    goal: yield* loadGoal(turn.goal),
+    lease: yield* loadLease(turn.todo),
+    held: yield* reservationTable.first("id = ?", turn.reservation)
+  }
+}
+
+const step = (happened: string, turn: TurnRecord, change: Partial<TurnRecord>, now: number) => {
+  const next: TurnRecord = { ...turn, ...change, changedAt: now }
+  return decided([fact(happened, turn.id, next)], next)
+}
+
+const saveAttempt = handler({
+  type: "saveAttempt",
+  payload: SaveAttempt,
+  load: (input) => loadTurn(input.turn),
+  decide: (state, input, { now }, observed) =>
+    Result.gen(function* () {
+      const turn = yield* driven(yield* known(state.turn, input.turn), seenBy(observed))
+      yield* activeGoal(state.goal, turn.goal)
+      yield* leaseOf(state.lease, input.fence, turn.goal, turn.agent, now)
+      const again = turn.state === "open" && turn.phase === "execute" && input.retry !== undefined
+      if (!again) yield* inPhase(turn, "execute")
+      if (turn.attempts.length > 0 && input.retry === undefined) {
+        return yield* Result.fail(invalidInput("saveAttempt", "a further attempt names its reason in `retry`"))
+      }
+      const attempt = { number: turn.attempts.length + 1, startedAt: now, retry: input.retry ?? null }
+      return step(
+        "turn.attemptSaved",
+        turn,
+        {
+          phase: "execute",
+          epoch: state.lease!.epoch,
+          attempts: [...turn.attempts, attempt],
+          executor: null,
+          guarantee: input.guarantee ?? null
+        },
+        now
+      )
+    })
+})
+
+const NameExecutor = Schema.Struct({ turn: IdText, executor: Identity, guarantee: Schema.optional(Guarantee) })
+
+const nameExecutor = handler({
+  type: "nameExecutor",
+  payload: NameExecutor,
+  load: (input) => loadTurn(input.turn),
+  decide: (state, input, { now }, observed) =>
+    Result.gen(function* () {
+      const turn = yield* driven(yield* known(state.turn, input.turn), seenBy(observed))
+      if (turn.phase !== "execute") yield* inPhase(turn, "execute")
+      const guarantee = input.guarantee ?? turn.guarantee
+      return step("turn.executorStarted", turn, { executor: input.executor, guarantee }, now)
+    })
+})
+
+const RecordResult = Schema.Struct({ turn: IdText, result: HostResult })
+
+/**
+ * Not fenced by the lease: a result that exists is kept whatever became of the authority to use it, on a paused goal too
+ * (G10, principle 6). Nothing but the turn changes; settling is where the fence is asked for.
+ */
+const recordResult = handler({
+  type: "recordResult",
+  payload: RecordResult,
+  load: (input) => loadTurn(input.turn),
+  decide: (state, input, { now }, observed) =>
+    Result.gen(function* () {
+      const turn = yield* driven(yield* known(state.turn, input.turn), seenBy(observed))
+      yield* inPhase(turn, "result")
+      return step("turn.resultRecorded", turn, { phase: "result", result: input.result }, now)
+    })
+})
+
+const RecordVerdict = Schema.Struct({
+  turn: IdText,
+  /** The acceptance that was recorded for this turn; null when nothing was validated, then `note` says why. */
+  acceptance: Schema.NullOr(IdText),
+  note: Schema.optional(Summary)
+})
+
+const recordVerdict = handler({
+  type: "recordVerdict",
+  payload: RecordVerdict,
+  *load(input) {
+    const acceptance: AcceptanceRecord | undefined =
+      input.acceptance === null ? undefined : yield* acceptanceTable.first("id = ?", input.acceptance)
+    return { ...(yield* loadTurn(input.turn)), acceptance }
+  },
+  decide: (state, input, { now }, observed) =>
+    Result.gen(function* () {
+      const turn = yield* driven(yield* known(state.turn, input.turn), seenBy(observed))
+      yield* inPhase(turn, "validate")
+      if (input.acceptance !== null && state.acceptance?.goal !== turn.goal) {
+        return yield* Result.fail(notFound("acceptance", input.acceptance))
+      }
+      if (input.acceptance === null && (input.note ?? "") === "") {
+        return yield* Result.fail(
+          invalidInput("recordVerdict", "without an acceptance, `note` says why nothing was validated")
+        )
+      }
+      const verdict = { acceptance: input.acceptance, note: input.note ?? null }
+      return step("turn.validated", turn, { phase: "validate", verdict }, now)
+    })
+})
+
+const TurnId = Schema.Struct({ turn: IdText })
+
+const close = handler({
+  type: "closeTurn",
+  payload: TurnId,
+  load: (input) => loadTurn(input.turn),
+  decide: (state, input, { now }, observed) =>
+    Result.gen(function* () {
+      const turn = yield* known(state.turn, input.turn)
+      if (turn.state === "closed") return decided([], { ...turn, replayed: true })
+      yield* driven(turn, seenBy(observed))
+      yield* inPhase(turn, "close")
+      return step("turn.closed", turn, { phase: "close", state: "closed" }, now)
+    })
+})
+
+// --- recovery --------------------------------------------------------------------------------------------------------
+
+const FailTurn = Schema.Struct({
+  turn: IdText,
+  reason: Summary,
+  class: Schema.optional(Schema.Literals(["lost", "failed", "supervisionFailed"])),
+  /** What it cost; ignored when nothing was dispatched. */
+  spend: Spend,
+  /** Who saw that the executor is gone, and how, where this process cannot see it. */
+  seenGone: Schema.optional(Summary)
+})
+
+/** Needs no lease: it changes no work fact, and what was spent is recorded whoever lost the authority (G10). */
+const fail = handler({
+  type: "failTurn",
+  payload: FailTurn,
+  load: (input) => loadTurn(input.turn),
+  decide: (state, input, { now }, observed) =>
+    Result.gen(function* () {
+      const turn = yield* known(state.turn, input.turn)
+      if (turn.state === "failed") return decided([], { ...turn, replayed: true, owed: [] })
+      if (turn.state === "closed" || turn.phase === "settle") yield* inPhase(turn, "result")
+      const seen = seenBy(observed)
+      const mine = seen !== undefined && sameProcess(turn.fence, seen.process)
+      const alive = seen?.turn === turn.id ? seen.alive : "unknown"
+      const vouched =
+        alive === "unknown" && (input.seenGone !== undefined || (mine && input.class !== "supervisionFailed"))
+      if (alive !== false && !vouched) return yield* Result.fail(inFlight(turn, alive))
+      const reason = input.seenGone === undefined ? input.reason : `${input.reason} (executor gone: ${input.seenGone})`
+      const failed: TurnRecord = {
+        ...turn,
+        state: "failed",
+        failure: { class: input.class ?? "failed", reason: reason.slice(0, 2000) },
+        changedAt: now
+      }
+      const cost = unsettledCost(turn, state.held, input.spend, input.reason, now)
+      return decided([fact("turn.failed", turn.id, failed), ...cost.events], { ...failed, owed: cost.owed })
+    })
+})
+
+const ResumeTurn = Schema.Struct({ turn: IdText, fence: Schema.optional(Fence) })
+
+const resume = handler({
+  type: "resumeTurn",
+  payload: ResumeTurn,
+  load: (input) => loadTurn(input.turn),
+  decide: (state, input, { now }, observed) =>
+    Result.gen(function* () {
+      const turn = yield* known(state.turn, input.turn)
+      if (turn.state !== "open") return decided([], { ...turn, next: nextStep(turn) })
+      const seen = seenBy(observed)
+      const lease =
+        input.fence === undefined ? undefined : yield* leaseOf(state.lease, input.fence, turn.goal, turn.agent, now)
+      if (seen === undefined) return yield* Result.fail(inFlight(turn, "unknown"))
+      const mine = sameProcess(turn.fence, seen.process)
+      const alive = seen.turn === turn.id ? seen.alive : "unknown"
+      if (alive !== false && !mine) return yield* Result.fail(inFlight(turn, alive))
+      const next: TurnRecord = { ...turn, fence: seen.process, epoch: lease?.epoch ?? turn.epoch, changedAt: now }
+      const events = mine && next.epoch === turn.epoch ? [] : [fact("turn.resumed", turn.id, next)]
+      return decided(events, { ...next, next: nextStep(next) })
+    })
+})
+
+const RetryTurn = Schema.Struct({ turn: IdText, fence: Fence, bound: Amounts, reason: Summary })
+
+/** A failed turn starts over under the same id: a new bound under a new effect; its earlier cost stays where it is. */
+const retry = handler({
+  type: "retryTurn",
+  payload: RetryTurn,
+  *load(input) {
+    const turn = yield* turnTable.first("id = ?", input.turn)
+    if (turn === undefined) return undefined
+    return { turn, admission: yield* loadAdmission({ goal: turn.goal, agent: turn.agent, fence: input.fence }) }
+  },
+  decide: (state, input, context, observed) =>
+    Result.gen(function* () {
+      if (state === undefined) return yield* Result.fail(notFound("turn", input.turn))
+      const { turn } = state
+      if (turn.state !== "failed" || input.fence.todo !== turn.todo) yield* inPhase(turn, "admit")
+      const fresh = yield* admission(
+        state.admission,
+        { goal: turn.goal, agent: turn.agent, fence: input.fence, bound: input.bound },
+        seenBy(observed),
+        context
+      )
+      const again: TurnRecord = {
+        ...fresh.turn,
+        id: turn.id,
+        context: turn.context,
+        attempts: turn.attempts,
+        admittedAt: turn.admittedAt
+      }
+      const events = fresh.events.map((event) => renamed(event, fresh.turn.id, again, input.reason))
+      return decided(events, again)
+    })
+})
+
+const renamed = (event: JournalEvent, from: string, turn: TurnRecord, reason: string): JournalEvent => {
+  if (event.type === "turn.admitted") return fact("turn.retried", turn.id, { ...turn, reason })
+  const quota = event.data as { readonly reservation?: ReservationRecord }
+  if (quota.reservation?.turn !== from) return event
+  return fact(event.type, event.entity, { ...quota, reservation: { ...quota.reservation, turn: turn.id } })
+}
+
+export const turnHandlers: Handlers = {
+  ...admit,
+  ...saveAttempt,
+  ...nameExecutor,
+  ...recordResult,
+  ...recordVerdict,
+  ...close,
+  ...fail,
+  ...resume,
+  ...retry
+}
+
+// --- service ---------------------------------------------------------------------------------------------------------
+
+/** A write that carries what this process sees of the turn that is concerned. */
+const observing =
+  <Input extends object, Reply extends object, E extends import("../base/CoppiceError.ts").CoppiceError>(
+    type: string,
+    query: (input: Input) => Load<TurnRecord | undefined>
+  ) =>
+  (input: Input & Keyed) =>
+    Effect.flatMap(
+      observe(() => query(input)),
+      (observed) => writeObserved<Input, Reply, E>("work", type, input, observed as unknown as Json)
+    )
+
+const byId = (input: { readonly turn: string }): Load<TurnRecord | undefined> => turnTable.first("id = ?", input.turn)
+
+type Admission = GoalNotActive | NotFound | LeaseLost | TurnInFlight | TurnUnfinished | QuotaExceeded | BoundMissing
+
+/**
+ * Turns. A reply with `replayed: true` tells that this very step was journaled before, perhaps by another process: after
+ * a replayed `saveAttempt` the host may have been started, so it is not started again (G82).
+ */
+export const Turns = {
+  /**
+   * Admits a turn and holds its bound in one commit; this process drives it.
+   * Errors: `TurnInFlight` (nothing was touched), `TurnUnfinished` (settle or fail the older one), `QuotaExceeded`,
+   * `BoundMissing`, `LeaseLost`, `GoalNotActive`, `NotFound`.
+   */
+  admit: observing<AdmitTurn, TurnRecord, Admission>("admitTurn", (input) => openTurn(input.goal, input.agent)),
+  /** Journals that the host is about to be started. Errors: `PhaseOrder`, `LeaseLost`, `GoalNotActive`, `TurnInFlight`, `NotFound`. */
+  saveAttempt: observing<
+    typeof SaveAttempt.Type,
+    TurnRecord,
+    PhaseOrder | LeaseLost | GoalNotActive | TurnInFlight | NotFound
+  >("saveAttempt", byId),
+  /** Journals which process the host is, as soon as it is known (S20). Errors: `PhaseOrder`, `TurnInFlight`, `NotFound`. */
+  executorStarted: observing<typeof NameExecutor.Type, TurnRecord, PhaseOrder | TurnInFlight | NotFound>(
+    "nameExecutor",
+    byId
+  ),
+  /** Keeps what the host gave, a failure too. Errors: `PhaseOrder`, `TurnInFlight`, `NotPublic`, `NotFound`. */
+  recordResult: observing<typeof RecordResult.Type, TurnRecord, PhaseOrder | TurnInFlight | NotFound>(
+    "recordResult",
+    byId
+  ),
+  /** Names the acceptance of the turn, or why there is none. Errors: `PhaseOrder`, `TurnInFlight`, `NotFound`. */
+  recordVerdict: observing<typeof RecordVerdict.Type, TurnRecord, PhaseOrder | TurnInFlight | NotFound>(
+    "recordVerdict",
+    byId
+  ),
+  /** Ends a settled turn; closing twice gives the same record. Errors: `PhaseOrder`, `TurnInFlight`, `NotFound`. */
+  close: observing<typeof TurnId.Type, TurnRecord, PhaseOrder | TurnInFlight | NotFound>("closeTurn", byId),
+  /**
+   * Ends a turn that will not be settled, and records its cost. Refused while its executor may run, unless `seenGone` says
+   * who saw it gone. Errors: `TurnInFlight`, `PhaseOrder` (it is settled: close it), `NotFound`.
+   */
+  fail: observing<
+    typeof FailTurn.Type,
+    TurnRecord & { readonly owed: readonly Owed[] },
+    TurnInFlight | PhaseOrder | NotFound
+  >("failTurn", byId),
+  /**
+   * Takes over an open turn whose process has died, or goes on with one's own; `next` says what recovery does with it (G82).
+   * Pass the fence of the current lease when the epoch has changed. Errors: `TurnInFlight`, `LeaseLost`, `NotFound`.
+   */
+  resume: observing<
+    typeof ResumeTurn.Type,
+    TurnRecord & { readonly next: NextStep },
+    TurnInFlight | LeaseLost | NotFound
+  >("resumeTurn", byId),
+  /** Starts a failed turn over, under the same id and a new bound. Errors: as `admit`, and `PhaseOrder`. */
+  retry: observing<typeof RetryTurn.Type, TurnRecord, Admission | PhaseOrder>("retryTurn", (input) =>
+    (function* (): Load<TurnRecord | undefined> {
+      const turn = yield* byId(input)
+      return turn === undefined ? undefined : yield* openTurn(turn.goal, turn.agent)
+    })()
+  ),
+  /** One turn, with its next step. Errors: `NotFound`. */
+  get: reader(
+    function* (input: { readonly turn: string }): Load<(TurnRecord & { readonly next: NextStep }) | undefined> {
+      const turn = yield* byId(input)
+      return turn === undefined ? undefined : { ...turn, next: nextStep(turn) }
+    },
+    (input) => notFound("turn", input.turn)
+  ),
+  /** Turns, oldest first: of a goal or of all, in a state or in any. `{ state: "open" }` is what recovery looks at on open. */
+  list: reader(function* (input: {
+    readonly goal?: string
+    readonly state?: TurnRecord["state"]
+  }): Load<{ readonly items: readonly (TurnRecord & { readonly next: NextStep })[] }> {
+    const where: string[] = ["1 = 1"]
+    const params: string[] = []
+    if (input.goal !== undefined) {
+      where.push("goal = ?")
+      params.push(input.goal)
+    }
+    if (input.state !== undefined) {
+      where.push("state = ?")
+      params.push(input.state)
+    }
+    const found = yield* turnTable.find(`${where.join(" AND ")} ORDER BY admitted_at, id`, ...params)
+    return { items: found.map((turn) => ({ ...turn, next: nextStep(turn) })) }
+  })
+}

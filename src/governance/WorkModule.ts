@@ -1,0 +1,71 @@
+/**
+ * The work module: goals, agents, todos, leases, quota, evidence, acceptances, settlements, turns and candidates together,
+ * because one commit of theirs may change rows of several (a settlement does).
+ * Promise: a table of commands and a table of projections, no rule of its own. Rules: G1; each rule is taught by its file.
+ */
+import * as Result from "effect/Result"
+import { acceptanceHandlers, acceptanceTable } from "./Acceptance.ts"
+import { candidateHandlers, candidateTable } from "./CandidateRecord.ts"
+import { evidenceHandlers, evidenceTable } from "./Evidence.ts"
+import { agentTable, goalHandlers, goalTable } from "./Goal.ts"
+import { type Handler, invalidInput } from "./Handler.ts"
+import { leaseHandlers, leaseTable } from "./Lease.ts"
+import type { AuthorityModule, JournalEvent, Load, Statement } from "./Module.ts"
+import { nextWorkHandlers } from "./NextWork.ts"
+import { projectQuota, quotaHandlers } from "./Quota.ts"
+import { settlementHandlers, settlementTable } from "./Settlement.ts"
+import { todoHandlers } from "./Todo.ts"
+import { todoTable } from "./TodoRecord.ts"
+import { turnHandlers } from "./Turn.ts"
+import { turnTable } from "./TurnRecord.ts"
+import { workMigrations } from "./WorkSchema.ts"
+
+const handlers: ReadonlyMap<string, Handler> = new Map(
+  Object.entries({
+    ...goalHandlers,
+    ...todoHandlers,
+    ...nextWorkHandlers,
+    ...leaseHandlers,
+    ...quotaHandlers,
+    ...evidenceHandlers,
+    ...acceptanceHandlers,
+    ...settlementHandlers,
+    ...turnHandlers,
+    ...candidateHandlers
+  })
+)
+
+type Projection = (event: JournalEvent, meta: { readonly seq: number; readonly at: number }) => readonly Statement[]
+
+/** A fact carries the record as it is now, so its projection is to put that record. */
+const puts =
+  (table: { readonly put: (record: never) => Statement }): Projection =>
+  (event) => [table.put(event.data as never)]
+
+const projections: { readonly [kind: string]: Projection } = {
+  goal: puts(goalTable),
+  agent: puts(agentTable),
+  todo: puts(todoTable),
+  lease: puts(leaseTable),
+  quota: projectQuota,
+  evidence: puts(evidenceTable),
+  acceptance: puts(acceptanceTable),
+  settlement: puts(settlementTable),
+  turn: puts(turnTable),
+  candidate: puts(candidateTable)
+}
+
+function* nothing(): Load<undefined> {
+  return undefined
+}
+
+export const workModule: AuthorityModule = {
+  name: "work",
+  version: workMigrations.length,
+  migrations: workMigrations,
+  load: (command, context) => handlers.get(command.type)?.load(command, context) ?? nothing(),
+  decide: (state, command, context) =>
+    handlers.get(command.type)?.decide(state, command, context) ??
+    Result.fail(invalidInput(command.type.slice(0, 100), "the work module has no such command")),
+  project: (event, meta) => projections[event.type.slice(0, event.type.indexOf("."))]!(event, meta)
+}

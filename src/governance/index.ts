@@ -1,0 +1,35 @@
+/** `coppice/governance`: what is to be done, who may do it, what it has cost, and what is accepted. */
+export { Acceptances, type AcceptanceOutcome, type AcceptanceRecord } from "./Acceptance.ts"
+export {
+  type AsOf,
+  Authority,
+  type Keyed,
+  type Receipt,
+  type StoreError,
+  type WriteError,
+  reader,
+  writer
+} from "./Authority.ts"
+export { type CandidateRecord, Candidates } from "./CandidateRecord.ts"
+export { Evidence, type EvidenceRecord, type Producer } from "./Evidence.ts"
+export type { Amounts, Fence, Meter } from "./Field.ts"
+export { type AgentRecord, Agents, type Budget, type Goal, Goals, type GoalState } from "./Goal.ts"
+export * from "./GovernanceError.ts"
+export { type Binding, type Lease, Leases, leaseTtl, type LeaseView, type PreviousGrant } from "./Lease.ts"
+export type * from "./Module.ts"
+export { type NextWork, Todos, type Withheld } from "./NextWork.ts"
+export { type Owed, Quota, type QuotaHistoryEntry, type QuotaStatus, type Reservation, type Spend } from "./Quota.ts"
+export { type Settlement, type SettlementOutcome, Settlements } from "./Settlement.ts"
+export type { Continuation, TodoSpec } from "./Todo.ts"
+export type { ContinuationRecord, TodoRecord } from "./TodoRecord.ts"
+export {
+  type HostResult,
+  type NextStep,
+  type Phase,
+  type TurnAttempt,
+  type TurnContext,
+  type TurnFailure,
+  type TurnRecord,
+  Turns
+} from "./Turn.ts"
+export { workModule } from "./WorkModule.ts"
