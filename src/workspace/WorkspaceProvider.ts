@@ -432,7 +432,10 @@ export interface WorkspaceProvider {
     ref: Ref,
     target: string,
     options?: { readonly onProgress?: (progress: Progress) => void }
-  ) => Effect.Effect<{ readonly files: number; readonly bytes: number }, E.RefNotFound | E.ExportRefused | StoreError>
+  ) => Effect.Effect<
+    { readonly files: number; readonly bytes: number },
+    E.RefNotFound | E.ExportRefused | E.Unavailable | StoreError
+  >
   readonly exportPatch: (
     options: PatchOptions
   ) => Effect.Effect<ExportedPatch, E.RefNotFound | E.Unavailable | StoreError>
