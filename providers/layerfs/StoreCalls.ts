@@ -5,7 +5,19 @@
  */
 import type { Digest } from "../../src/base/Digest.ts"
 import type { TreePath } from "../../src/base/PathBytes.ts"
-import type { Actor, CheckpointOutcome, ImportReceipt } from "../../src/workspace/WorkspaceProvider.ts"
+import type {
+  Actor,
+  Change,
+  CheckpointOutcome,
+  ExportedPatch,
+  FileOperation,
+  ImportReceipt,
+  PathFailure,
+  StoreError,
+  StoreStats,
+  VerifyReport
+} from "../../src/workspace/WorkspaceProvider.ts"
+import type * as E from "../../src/workspace/WorkspaceError.ts"
 import type { HarvestInput } from "./projection/Harvest.ts"
 import type { CheckpointReply, CheckpointRequest, PreviewReply } from "./projection/StorePort.ts"
 import type { BranchRow, CommitRow, ProjectRow, WorkspaceRow } from "./RefStore.ts"
@@ -43,6 +55,13 @@ export interface MaterialiseInput {
   readonly commit: string
   /** Absolute path (byte string) of a directory that does not exist, or is empty and ours. */
   readonly target: TreePath
+  readonly phase?: "materialise" | "export"
+}
+
+export interface FoundEntry {
+  /** Every link on the way resolved. */
+  readonly path: TreePath
+  readonly entry: TreeEntry
 }
 
 export interface Calls {
@@ -86,6 +105,27 @@ export interface Calls {
 
   /** `RefNotFound`, `HeadMoved`, `PathError`. See `CommitBuilder.ts`. */
   readonly commitChanges: (input: CommitChanges) => Promise<CheckpointOutcome>
+  /** The entry at a caller's path, links on the way followed, the last one only with `follow`. `RefNotFound`, `PathError`, `OutsideWorkspace`. */
+  readonly look: (input: { readonly ref: string; readonly path: TreePath; readonly follow: boolean }) => FoundEntry
+  /** A directory's entries, by a caller's path. `RefNotFound`, `PathError`, `OutsideWorkspace`. */
+  readonly listAt: (input: { readonly ref: string; readonly path: TreePath }) => readonly FoundEntry[]
+  /** A file's bytes, by a caller's path. `RefNotFound`, `PathError`, `OutsideWorkspace`, `ObjectDamaged`. */
+  readonly readAt: (input: { readonly ref: string; readonly path: TreePath }) => Uint8Array
+  /** `RefNotFound`. In byte order of the paths. */
+  readonly diff: (input: { readonly from: string; readonly to: string }) => readonly Change[]
+  /** One commit for the batch. `RefNotFound`, `HeadMoved`, `PathError`, `OutsideWorkspace`, `EditRefused`. */
+  readonly applyTo: (
+    input: CommitIntent & { readonly branch: string; readonly operations: readonly FileOperation[] }
+  ) => Promise<CheckpointOutcome>
+  /** The provider-neutral tree digest of a commit, cached by root. `RefNotFound`, `ObjectDamaged`. */
+  readonly treeDigest: (input: {
+    readonly ref: string
+  }) => Promise<{ readonly digest: Digest; readonly profile: string }>
+  /** A git patch from one commit to another. `RefNotFound`, `ObjectDamaged`, `Unavailable` (git). */
+  readonly exportPatch: (input: { readonly from: string; readonly to: string }) => Promise<ExportedPatch>
+  readonly stats: (input: object) => StoreStats
+  /** Progress: verify. */
+  readonly verify: (input: object) => VerifyReport
   /** Harvests an open directory and commits what it found. `RefNotFound`, `HeadMoved`, `FileSystemFailure`. */
   readonly checkpoint: (input: CheckpointRequest & { readonly at: number }) => Promise<CheckpointReply>
   /** Harvests against a commit and compares; commits nothing. `RefNotFound`, `FileSystemFailure`. */
@@ -101,3 +141,30 @@ export interface Calls {
   }) => Promise<void>
   readonly workspaces: (input: { readonly states: readonly WorkspaceRow["state"][] }) => readonly WorkspaceRow[]
 }
+
+/** What each call may fail with, beside `StoreError`. A call that is not named fails with nothing more. */
+export interface CallFailures {
+  readonly importDirectory: E.ImportRefused | E.StoreLocation
+  readonly fork: E.RefNotFound
+  readonly branch: E.RefNotFound
+  readonly resolve: E.RefNotFound
+  readonly project: E.RefNotFound
+  readonly log: E.RefNotFound
+  readonly pin: E.RefNotFound
+  readonly entry: E.RefNotFound
+  readonly list: E.RefNotFound
+  readonly look: E.RefNotFound | PathFailure
+  readonly listAt: E.RefNotFound | PathFailure
+  readonly readAt: E.RefNotFound | PathFailure
+  readonly diff: E.RefNotFound
+  readonly applyTo: E.RefNotFound | E.HeadMoved | E.EditRefused | PathFailure
+  readonly treeDigest: E.RefNotFound
+  readonly exportPatch: E.RefNotFound | E.Unavailable
+  readonly commitChanges: E.RefNotFound | E.HeadMoved | E.PathError
+  readonly checkpoint: E.RefNotFound | E.HeadMoved | E.PathError
+  readonly preview: E.RefNotFound | E.PathError
+  readonly materialise: E.RefNotFound | E.ExportRefused | E.Unavailable
+  readonly updateWorkspace: E.RefNotFound
+}
+
+export type FailureOf<K extends keyof Calls> = (K extends keyof CallFailures ? CallFailures[K] : never) | StoreError

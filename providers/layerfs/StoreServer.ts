@@ -5,10 +5,18 @@
  */
 import type { MessagePort } from "node:worker_threads"
 import { newId } from "../../src/base/Id.ts"
+import { join, type TreePath } from "../../src/base/PathBytes.ts"
+import { fullProfile } from "../../src/workspace/TreeDigest.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
-import { commitChanges, type CommitContext, refNotFound } from "./CommitBuilder.ts"
-import { checkpoint, preview } from "./Checkpoint.ts"
+import { commitChanges, type CommitContext, commitEdit, refNotFound } from "./CommitBuilder.ts"
+import { checkpoint, preview, toChange } from "./Checkpoint.ts"
+import { digestOfRoot } from "./RootDigest.ts"
+import { applyOperations } from "./DirectCalls.ts"
+import { exportPatch } from "./ExportPatch.ts"
+import { pathError, resolvePath } from "./Lookup.ts"
+import { diffTrees } from "./TreeDiff.ts"
+import { readStats, verifyStore } from "./Verify.ts"
 import { encodeError } from "./ErrorTransfer.ts"
 import { readContent } from "./FileContent.ts"
 import { createEmpty, type ImportContext, importDirectory } from "./Import.ts"
@@ -19,7 +27,7 @@ import { acquirePack, type PackAppender, reclaimPacks, releasePack } from "./Pac
 import { ObjectReader, ObjectWriter } from "./PackedObjects.ts"
 import type { CommitRow } from "./RefStore.ts"
 import { SqliteRefs } from "./SqliteRefs.ts"
-import type { Calls } from "./StoreCalls.ts"
+import type { Calls, FoundEntry } from "./StoreCalls.ts"
 import { StoredTrees } from "./StoredTrees.ts"
 import { writerIdentity } from "./WriterIdentity.ts"
 
@@ -108,6 +116,17 @@ class OpenStore {
   }
 }
 
+/** The entry that a caller's path stands for. */
+const look = (store: OpenStore, ref: string, path: TreePath, follow: boolean): FoundEntry => {
+  const commit = store.resolve(ref)
+  const tree = store.trees.reader(commit)
+  const mountPath = store.refs.project(commit.project)?.source ?? null
+  const resolved = resolvePath({ get: (at) => tree.entry(at), mountPath }, path, follow)
+  const entry = tree.entry(resolved)
+  if (entry === undefined) throw pathError("notFound", path)
+  return { path: resolved, entry }
+}
+
 const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
   const { refs, trees, reader } = store
   return {
@@ -157,8 +176,46 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
     commitChanges: (input) => store.commit((context) => commitChanges(context, input)),
     checkpoint: (input) => store.commit((context) => checkpoint(context, input)),
     preview: ({ base, harvest }) => store.commit((context) => preview(context, store.resolve(base), harvest)),
-    materialise: ({ commit, target }, { progress }) =>
-      materialise({ trees, reader, progress, phase: "materialise" }, store.resolve(commit), target),
+    look: ({ ref, path, follow }) => look(store, ref, path, follow),
+    listAt: ({ ref, path }) => {
+      const found = look(store, ref, path, true)
+      const entries = trees.reader(store.resolve(ref)).list(found.path)
+      if (entries === undefined) throw pathError("notADirectory", path)
+      return entries.map((entry) => ({ path: join(found.path, entry.name), entry }))
+    },
+    readAt: ({ ref, path }) => {
+      const { entry } = look(store, ref, path, true)
+      if (entry.type !== "file") throw pathError("notAFile", path)
+      return Uint8Array.from(readContent(reader, { id: entry.id!, size: entry.size }))
+    },
+    diff: ({ from, to }) => diffTrees(trees, store.resolve(from).root, store.resolve(to).root).map(toChange),
+    applyTo: (input) =>
+      store.commit((context) => {
+        const branch = refs.branch(input.branch)
+        if (branch === undefined) throw refNotFound(input.branch)
+        const mountPath = refs.project(branch.project)?.source ?? null
+        return commitEdit(context, {
+          ...input,
+          expectedHead: branch.head,
+          keepTimes: false,
+          linkSplit: [],
+          live: false,
+          edit: (editor, objects) =>
+            applyOperations({ editor, objects, mountPath, nowNs: BigInt(input.at) * 1_000_000n }, input.operations)
+        })
+      }),
+    treeDigest: async ({ ref }) => {
+      const { root } = store.resolve(ref)
+      const digest = refs.digest(root, fullProfile) ?? digestOfRoot(trees, root)
+      await refs.putDigest(root, fullProfile, digest)
+      return { digest, profile: fullProfile }
+    },
+    exportPatch: ({ from, to }) =>
+      exportPatch({ trees, reader, work: store.setup.directories.work }, store.resolve(from), store.resolve(to)),
+    stats: () => readStats(store.db, store.setup.directories),
+    verify: (_, { progress }) => verifyStore({ refs, trees, reader, progress }),
+    materialise: ({ commit, target, phase }, { progress }) =>
+      materialise({ trees, reader, progress, phase: phase ?? "materialise" }, store.resolve(commit), target),
     putWorkspace: (row) => refs.putWorkspace(row),
     updateWorkspace: async ({ id, change }) => {
       if (!(await refs.updateWorkspace(id, change))) throw refNotFound(id)

@@ -153,17 +153,30 @@ export class TreeEditor {
     }
   }
 
-  /** Puts a node taken from elsewhere in this tree (move, copy). A copied file is one of its own, not a further name. */
-  putNode(path: TreePath, node: Node, copy: boolean): void {
-    this.#parent(path).set(nameOf(path), copy ? this.#copyOf(node) : node)
+  /** Puts a node that was removed elsewhere in this tree. */
+  putNode(path: TreePath, node: Node): void {
+    this.#parent(path).set(nameOf(path), node)
   }
 
-  #copyOf(node: Node): Node {
-    if (node.type === "symlink") return { ...node }
-    if (node.type === "file") return { ...node, link: null, linkGroup: null }
+  /** Puts a copy of a node: its files are files of their own, not further names. */
+  putCopy(path: TreePath, node: Node, mtimeNs: bigint): void {
+    this.#parent(path).set(nameOf(path), this.#copyOf(node, mtimeNs))
+  }
+
+  #copyOf(node: Node, mtimeNs: bigint): Node {
+    if (node.type === "symlink") return { ...node, mtimeNs }
+    if (node.type === "file") return { ...node, mtimeNs, link: null, linkGroup: null }
     const entries = new Map<TreePath, Node>()
-    for (const [name, child] of this.#entries(node)) entries.set(name, this.#copyOf(child))
-    return { type: "directory", mode: node.mode, mtimeNs: node.mtimeNs, base: null, entries }
+    for (const [name, child] of this.#entries(node)) entries.set(name, this.#copyOf(child, mtimeNs))
+    return { type: "directory", mode: node.mode, mtimeNs, base: null, entries }
+  }
+
+  /** Every name of the file at `path`, itself included, in byte order. */
+  namesOfFile(path: TreePath): TreePath[] {
+    const node = this.get(path)
+    if (node?.type !== "file" || node.link === null) return [path]
+    const names = this.#groupNames().get(node.link) ?? []
+    return names.map((name) => name.path).sort(compare)
   }
 
   /** Every name of every link group, walking only directories that hold one. */

@@ -17,6 +17,11 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
 })
 
+/** Runs after the test, last come first served. */
+export const atEnd = (cleanup: () => unknown): void => {
+  cleanups.push(cleanup)
+}
+
 /** A directory that is removed after the test. */
 export const scratch = (): string => {
   const path = mkdtempSync(join(tmpdir(), "coppice-store-"))

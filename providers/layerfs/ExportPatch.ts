@@ -1,0 +1,86 @@
+/**
+ * Collects from two commits what a git patch is made of.
+ * Promise: only what differs is read; the ignore rules are those of the newer state, the tracked files those of both.
+ * Rules: W16, L3, L10.
+ */
+import { mkdtempSync, rmSync } from "node:fs"
+import { join as joinPath } from "node:path"
+import { join, parent, type TreePath } from "../../src/base/PathBytes.ts"
+import { makePatch, type PatchFile } from "../../src/workspace/Patch.ts"
+import type { ExportedPatch } from "../../src/workspace/WorkspaceProvider.ts"
+import { blocks, readContent } from "./FileContent.ts"
+import type { ObjectReader } from "./PackedObjects.ts"
+import type { CommitRow } from "./RefStore.ts"
+import type { StoredTrees } from "./StoredTrees.ts"
+import type { TreeReader } from "./Tree.ts"
+import type { StoredEntry } from "./TreeCodec.ts"
+import { diffTrees } from "./TreeDiff.ts"
+
+export interface ExportContext {
+  readonly trees: StoredTrees
+  readonly reader: ObjectReader
+  /** Where a scratch directory may be made. */
+  readonly work: string
+}
+
+const toPatchFile = (reader: ObjectReader, entry: StoredEntry | null): PatchFile | null => {
+  if (entry === null || entry.type === "directory") return null
+  if (entry.type === "symlink") {
+    const target = Buffer.from(entry.target, "latin1")
+    return { type: "symlink", mode: 0, size: target.length, content: () => [target] }
+  }
+  const { mode, size } = entry
+  const content = function* (): Generator<Uint8Array> {
+    for (const block of blocks(reader, entry)) yield block.bytes ?? Buffer.alloc(block.length)
+  }
+  return { type: "file", mode, size, content }
+}
+
+const fileAt = (reader: ObjectReader, tree: TreeReader, path: TreePath): Buffer | null => {
+  const entry = tree.entry(path)
+  return entry?.type === "file" ? readContent(reader, { id: entry.id!, size: entry.size }) : null
+}
+
+/** Every directory above the paths, the root too. */
+const directoriesAbove = (paths: readonly TreePath[]): Set<TreePath> => {
+  const found = new Set<TreePath>([""])
+  for (const path of paths) {
+    for (let at = parent(path); !found.has(at); at = parent(at)) found.add(at)
+  }
+  return found
+}
+
+export const exportPatch = async (context: ExportContext, from: CommitRow, to: CommitRow): Promise<ExportedPatch> => {
+  const { reader, trees } = context
+  const changed = diffTrees(trees, from.root, to.root)
+    .map(({ path, before, after }) => ({
+      path,
+      before: toPatchFile(reader, before),
+      after: toPatchFile(reader, after)
+    }))
+    .filter((file) => file.before !== null || file.after !== null)
+  const older = trees.reader(from)
+  const newer = trees.reader(to)
+  const above = directoriesAbove(changed.map((file) => file.path))
+  const ignoreFiles = [...above].flatMap((directory) => {
+    const path = join(directory, ".gitignore")
+    const bytes = fileAt(reader, newer, path)
+    return bytes === null ? [] : [{ path, bytes }]
+  })
+  const indexes = [older, newer].flatMap((tree) => fileAt(reader, tree, ".git/index") ?? [])
+  const hasRepository = (directory: TreePath): boolean =>
+    directory !== "" && [older, newer].some((tree) => tree.entry(join(directory, ".git")) !== undefined)
+  const scratch = mkdtempSync(joinPath(context.work, "patch-"))
+  try {
+    return await makePatch({
+      scratch,
+      changed,
+      ignoreFiles,
+      exclude: fileAt(reader, newer, ".git/info/exclude"),
+      indexes,
+      nestedRepositories: [...above].filter(hasRepository)
+    })
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
+}

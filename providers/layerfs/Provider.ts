@@ -1,0 +1,205 @@
+/**
+ * LayerFS as a workspace provider: the store's calls as Effects, and the projections' workspaces.
+ * Promise: as the contract in WorkspaceProvider.ts; the store closes with its scope and leaves no thread behind; failures are
+ * the contract's typed errors, anything else is a defect. Rules: W1, W3, W5, W10, W13, W14, W16, L1, L2, L3, L10.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import { isCoppiceError } from "../../src/base/CoppiceError.ts"
+import { newId } from "../../src/base/Id.ts"
+import { fromInput, join, show, type TreePath } from "../../src/base/PathBytes.ts"
+import type { Busy, StorageFailure, StoreMoved } from "../../src/sqlite/Database.ts"
+import type { StoreLocation } from "../../src/workspace/WorkspaceError.ts"
+import type {
+  BranchInfo,
+  CommitInfo,
+  FileStat,
+  ImportReceipt,
+  Manifest,
+  WorkspaceProvider
+} from "../../src/workspace/WorkspaceProvider.ts"
+import { type CallOptions, type LayerStore, type LayerStoreOptions, openLayerStore } from "./LayerStore.ts"
+import type { MakeProjections, ProjectionManifest } from "./Projections.ts"
+import type { BranchRow, CommitRow } from "./RefStore.ts"
+import type { Calls, FailureOf, FoundEntry } from "./StoreCalls.ts"
+import { storePortOf } from "./StorePortOf.ts"
+
+/** Version of the provider, part of every candidate (W5). */
+export const layerFsVersion = "1"
+
+const storeManifest: Omit<Manifest, keyof ProjectionManifest | "durability"> = {
+  provider: "layerfs",
+  version: layerFsVersion,
+  keepsIgnoredFiles: true,
+  copyFreeFork: true,
+  symlinks: true,
+  modes: true,
+  nanosecondMtimes: true,
+  xattrs: false,
+  sparseFiles: true,
+  nonUtf8Names: true,
+  merge: false,
+  blame: false,
+  collect: false,
+  quota: false,
+  crossMachine: false
+}
+
+/** A typed error stays an error; anything else is a bug and ends the fiber. */
+const orDie = <E>(error: unknown): Effect.Effect<never, E> =>
+  isCoppiceError(error) ? Effect.fail(error as E) : Effect.die(error)
+
+const commitInfo = (row: CommitRow): CommitInfo => ({
+  id: row.id,
+  project: row.project,
+  parent: row.parent,
+  root: row.root,
+  message: row.message,
+  at: row.at,
+  operationId: row.operationId,
+  actor: row.actor
+})
+
+const fileStat = ({ path, entry }: FoundEntry): FileStat => ({
+  ...show(path),
+  type: entry.type,
+  mode: entry.mode,
+  size: entry.size,
+  mtimeNs: String(entry.mtimeNs),
+  ...(entry.target === null ? {} : { target: show(entry.target) })
+})
+
+/** The last part of a path, as a name for what was imported. */
+const lastPart = (path: TreePath): string => show(path.split("/").findLast((part) => part !== "") ?? "import").path
+
+/**
+ * Opens or makes the store in `options.store` and offers it until the scope ends.
+ * Fails with `StoreLocation`, `Busy`, `StorageFailure`, `StoreMoved`.
+ */
+export const makeLayerFs = Effect.fnUntraced(function* (
+  options: LayerStoreOptions,
+  makeProjections: MakeProjections
+): Effect.fn.Return<WorkspaceProvider, StoreLocation | Busy | StorageFailure | StoreMoved, Scope.Scope> {
+  const store = yield* Effect.acquireRelease(
+    Effect.tryPromise({ try: () => openLayerStore(options), catch: (error) => error }).pipe(
+      Effect.catch((error) => orDie<StoreLocation | Busy | StorageFailure | StoreMoved>(error))
+    ),
+    (opened) => Effect.promise(() => opened.close())
+  )
+  const clock = yield* Clock.Clock
+  const now = (): number => clock.currentTimeMillisUnsafe()
+  const projections = yield* makeProjections(storePortOf(store, now), now)
+  return makeProvider(store, projections, now)
+})
+
+type Projected = Effect.Success<ReturnType<MakeProjections>>
+
+const makeProvider = (store: LayerStore, projections: Projected, now: () => number): WorkspaceProvider => {
+  /** One call of the worker. */
+  const call = <K extends keyof Calls>(
+    name: K,
+    input: Parameters<Calls[K]>[0],
+    callOptions: CallOptions = {}
+  ): Effect.Effect<Awaited<ReturnType<Calls[K]>>, FailureOf<K>> =>
+    Effect.tryPromise({ try: () => store.call(name, input, callOptions), catch: (error) => error }).pipe(
+      Effect.catch((error) => orDie<FailureOf<K>>(error))
+    )
+  const progressTo = (onProgress: CallOptions["onProgress"] | undefined): CallOptions =>
+    onProgress === undefined ? {} : { onProgress }
+  const branchInfo = (row: BranchRow): BranchInfo => ({ ...row, durability: store.durability })
+  const { manifest: projectionManifest, ...workspaces } = projections
+
+  return {
+    manifest: Effect.succeed({ ...storeManifest, ...projectionManifest, durability: store.durability }),
+    ...workspaces,
+
+    createEmpty: (options = {}) =>
+      Effect.suspend(() =>
+        call("createEmpty", { name: options.name ?? "empty", operationId: newId("operation"), at: now() })
+      ).pipe(Effect.withSpan("LayerFs.createEmpty")),
+
+    importDirectory: (options) =>
+      Effect.callback<ImportReceipt, FailureOf<"importDirectory">>((resume) => {
+        const controller = new AbortController()
+        const source = fromInput(options.source)
+        const input = {
+          source: source.startsWith("/") ? source : join(fromInput(process.cwd()), source),
+          name: options.name ?? lastPart(source),
+          operationId: options.operationId ?? newId("operation"),
+          at: now()
+        }
+        const done = store
+          .call("importDirectory", input, { ...progressTo(options.onProgress), signal: controller.signal })
+          .then(
+            (receipt) => resume(Effect.succeed(receipt)),
+            (error) => resume(orDie(error))
+          )
+        // Interruption cancels between two files, and waits until nothing of the import is left.
+        return Effect.promise(() => {
+          controller.abort()
+          return done
+        })
+      }).pipe(Effect.withSpan("LayerFs.importDirectory")),
+
+    fork: (from, options = {}) => {
+      const { name = "fork", operationId } = options
+      return call("fork", { from, name, ...(operationId === undefined ? {} : { operationId }) }).pipe(
+        Effect.map(branchInfo)
+      )
+    },
+    branch: (id) => call("branch", { id }).pipe(Effect.map(branchInfo)),
+    commit: (ref) => call("resolve", { ref }).pipe(Effect.map(commitInfo)),
+    log: (ref, options = {}) =>
+      call("log", { ref, limit: options.limit ?? 1000 }).pipe(Effect.map((rows) => rows.map(commitInfo))),
+    diff: (from, to) => call("diff", { from, to }),
+    readAt: (ref, path) => call("readAt", { ref, path: fromInput(path) }),
+    listAt: (ref, path) =>
+      call("listAt", { ref, path: fromInput(path) }).pipe(Effect.map((found) => found.map(fileStat))),
+    statAt: (ref, path) => call("look", { ref, path: fromInput(path), follow: false }).pipe(Effect.map(fileStat)),
+
+    applyTo: (branch, operations, options = {}) =>
+      Effect.suspend(() =>
+        call("applyTo", {
+          branch,
+          operations,
+          message: options.message ?? "",
+          operationId: options.operationId ?? newId("operation"),
+          actor: options.actor ?? {},
+          at: now()
+        })
+      ).pipe(Effect.withSpan("LayerFs.applyTo")),
+
+    candidate: (ref, { environment, parent }) =>
+      Effect.gen(function* () {
+        const commit = yield* call("resolve", { ref })
+        const { digest, profile } = yield* call("treeDigest", { ref: commit.id })
+        return {
+          provider: storeManifest.provider,
+          providerVersion: layerFsVersion,
+          store: yield* call("storeId", {}),
+          project: commit.project,
+          commit: commit.id,
+          root: commit.root,
+          treeDigest: digest,
+          profile,
+          environment,
+          parent
+        }
+      }).pipe(Effect.withSpan("LayerFs.candidate")),
+    pin: (key, ref) => call("pin", { key, ref }),
+    unpin: (key) => call("unpin", { key }),
+    findOperation: (operationId) =>
+      call("findOperation", { operationId }).pipe(
+        Effect.map((found) =>
+          found === null ? { state: "absent" as const } : { state: "recorded" as const, commit: found.commit }
+        )
+      ),
+
+    exportDirectory: (ref, target, options = {}) =>
+      call("materialise", { commit: ref, target: fromInput(target), phase: "export" }, progressTo(options.onProgress)),
+    exportPatch: (options) => call("exportPatch", options),
+    stats: Effect.suspend(() => call("stats", {})),
+    verify: (options = {}) => call("verify", {}, progressTo(options.onProgress))
+  }
+}

@@ -1,0 +1,209 @@
+/**
+ * A git patch between two states of a tree, source files only, made by the real git in a private repository.
+ * Promise: the patch applies with `git apply` in a clean clone of the base; what git would not track (ignored and untracked
+ * files, anything below a `.git`, nested repositories) is left out and counted; no configuration, hook or repository of the
+ * user is read or touched. Rules: W16, W21.
+ */
+import { type ChildProcess, spawn } from "node:child_process"
+import { mkdirSync, writeFileSync } from "node:fs"
+import { once } from "node:events"
+import { dirname, join } from "node:path"
+import { compare, show, type TreePath } from "../base/PathBytes.ts"
+import { FileSystemFailure, Unavailable } from "./WorkspaceError.ts"
+import type { ExportedPatch } from "./WorkspaceProvider.ts"
+
+/** A file or link of one side. */
+export interface PatchFile {
+  readonly type: "file" | "symlink"
+  readonly mode: number
+  readonly size: number
+  /** The bytes of a file, or the target of a link. */
+  readonly content: () => Iterable<Uint8Array>
+}
+
+export interface ChangedFile {
+  readonly path: TreePath
+  readonly before: PatchFile | null
+  readonly after: PatchFile | null
+}
+
+export interface PatchInput {
+  /** An empty private directory; the caller removes it. */
+  readonly scratch: string
+  readonly changed: readonly ChangedFile[]
+  /** Every regular `.gitignore` above a changed path, from the newer state. */
+  readonly ignoreFiles: readonly { readonly path: TreePath; readonly bytes: Uint8Array }[]
+  /** `.git/info/exclude` of the tree, when it has one. */
+  readonly exclude: Uint8Array | null
+  /** `.git/index` of both states, where there is one: what is tracked is source, ignored or not. */
+  readonly indexes: readonly Uint8Array[]
+  /** Directories with a repository of their own: what is below them belongs to that one. */
+  readonly nestedRepositories: readonly TreePath[]
+}
+
+const environment = (scratch: string): NodeJS.ProcessEnv => ({
+  PATH: process.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin",
+  LC_ALL: "C",
+  HOME: scratch,
+  GIT_CONFIG_NOSYSTEM: "1",
+  GIT_CONFIG_GLOBAL: "/dev/null",
+  GIT_LITERAL_PATHSPECS: "1",
+  GIT_CEILING_DIRECTORIES: dirname(scratch)
+})
+
+const noGit = (): Unavailable =>
+  new Unavailable({
+    message: "A patch needs git, and git was not found.",
+    remedy: "Install git and put it on the PATH.",
+    what: "exportPatch",
+    missing: ["git"]
+  })
+
+interface GitResult {
+  readonly code: number | null
+  readonly stdout: Buffer
+}
+
+const finish = (child: ChildProcess, chunks: Buffer[]): Promise<GitResult> =>
+  new Promise((resolve, reject) => {
+    child.on("error", (error: NodeJS.ErrnoException) => reject(error.code === "ENOENT" ? noGit() : error))
+    child.on("close", (code) => resolve({ code, stdout: Buffer.concat(chunks) }))
+  })
+
+/** Runs git in the scratch repository and feeds it. */
+const git = async (
+  scratch: string,
+  args: readonly string[],
+  input: Iterable<Uint8Array> = [],
+  env: Record<string, string> = {}
+): Promise<GitResult> => {
+  const child = spawn("git", args, {
+    cwd: join(scratch, "repository"),
+    env: { ...environment(scratch), ...env },
+    stdio: ["pipe", "pipe", "ignore"]
+  })
+  const chunks: Buffer[] = []
+  child.stdout.on("data", (chunk: Buffer) => chunks.push(chunk))
+  const result = finish(child, chunks)
+  // An early exit shows in its code; what was not written any more is of no interest then.
+  child.stdin.on("error", () => undefined)
+  const ended = result.then(
+    () => undefined,
+    () => undefined
+  )
+  for (const bytes of input) {
+    if (!child.stdin.writable) break
+    if (!child.stdin.write(bytes)) await Promise.race([once(child.stdin, "drain").catch(() => undefined), ended])
+  }
+  child.stdin.end()
+  return result
+}
+
+const failed = (what: string): FileSystemFailure =>
+  new FileSystemFailure({
+    message: `git could not ${what}.`,
+    remedy: "Check the free space of the store's disk and the version of git (2.30 or newer), then repeat.",
+    syscallCode: "EGIT"
+  })
+
+const must = async (what: string, run: Promise<GitResult>): Promise<Buffer> => {
+  const { code, stdout } = await run
+  if (code !== 0) throw failed(what)
+  return stdout
+}
+
+const pathsOf = (output: Buffer): TreePath[] =>
+  output
+    .toString("latin1")
+    .split("\0")
+    .filter((path) => path !== "")
+
+/** Paths in a state's own index. An index of another object format is read in a repository of that format. */
+const trackedIn = async (scratch: string, index: Uint8Array, n: number): Promise<TreePath[]> => {
+  const file = join(scratch, `index-${n}`)
+  writeFileSync(file, index)
+  for (const format of ["sha1", "sha256"]) {
+    const directory = join(scratch, `format-${format}`)
+    await must("make a repository", git(scratch, ["init", "-q", "--template=", `--object-format=${format}`, directory]))
+    const listed = await git(scratch, [`--git-dir=${directory}/.git`, "ls-files", "-z", "--cached"], [], {
+      GIT_INDEX_FILE: file
+    })
+    if (listed.code === 0) return pathsOf(listed.stdout)
+  }
+  throw failed("read the tree's own index")
+}
+
+/** Which of the paths are source: tracked, or not ignored. */
+const selectSource = async (input: PatchInput): Promise<Set<TreePath>> => {
+  const { scratch } = input
+  const inRepository = (path: TreePath): boolean => {
+    const parts = path.split("/")
+    return parts.includes(".git") || input.nestedRepositories.some((nested) => path.startsWith(`${nested}/`))
+  }
+  const candidates = input.changed.map((file) => file.path).filter((path) => !inRepository(path))
+  const repository = join(scratch, "repository")
+  for (const { path, bytes } of input.ignoreFiles) {
+    const at = Buffer.concat([Buffer.from(`${repository}/`), Buffer.from(path, "latin1")])
+    mkdirSync(at.subarray(0, at.lastIndexOf(0x2f)), { recursive: true })
+    writeFileSync(at, bytes)
+  }
+  if (input.exclude !== null) {
+    mkdirSync(join(repository, ".git/info"), { recursive: true })
+    writeFileSync(join(repository, ".git/info/exclude"), input.exclude)
+  }
+  const list = candidates.map((path) => Buffer.from(`${path}\0`, "latin1"))
+  const checked = await git(scratch, ["check-ignore", "--no-index", "-z", "--stdin"], [Buffer.concat(list)])
+  if (checked.code !== 0 && checked.code !== 1) throw failed("apply the ignore rules")
+  const ignored = new Set(pathsOf(checked.stdout))
+  const tracked = new Set<TreePath>()
+  for (const [n, index] of input.indexes.entries())
+    for (const path of await trackedIn(scratch, index, n)) tracked.add(path)
+  return new Set(candidates.filter((path) => !ignored.has(path) || tracked.has(path)))
+}
+
+/** A path as fast-import reads it: C-quoted, every unusual byte in octal. */
+const quoted = (path: TreePath): string =>
+  `"${path.replace(/[^A-Za-z0-9_./-]/g, (byte) => `\\${byte.charCodeAt(0).toString(8).padStart(3, "0")}`)}"`
+
+const gitMode = (file: PatchFile): string => {
+  if (file.type === "symlink") return "120000"
+  return (file.mode & 0o100) === 0 ? "100644" : "100755"
+}
+
+function* importStream(
+  files: readonly { path: TreePath; file: PatchFile | null }[],
+  branch: string
+): Generator<Uint8Array> {
+  yield Buffer.from(`commit refs/heads/${branch}\ncommitter coppice <coppice> 0 +0000\ndata 0\n\n`)
+  for (const { path, file } of files) {
+    if (file === null) continue
+    yield Buffer.from(`M ${gitMode(file)} inline ${quoted(path)}\ndata ${file.size}\n`)
+    yield* file.content()
+    yield Buffer.from("\n")
+  }
+}
+
+function* bothStates(changed: readonly ChangedFile[]): Generator<Uint8Array> {
+  const side = (pick: "before" | "after") => changed.map((file) => ({ path: file.path, file: file[pick] }))
+  yield* importStream(side("before"), "before")
+  yield* importStream(side("after"), "after")
+}
+
+/** Makes the patch. Rejects with `Unavailable` (no git), `FileSystemFailure`, and whatever reading a content throws. */
+export const makePatch = async (input: PatchInput): Promise<ExportedPatch> => {
+  const { scratch } = input
+  mkdirSync(join(scratch, "repository"), { mode: 0o700 })
+  await must("make a repository", git(scratch, ["init", "-q", "--template=", "."]))
+  const source = await selectSource(input)
+  const changed = input.changed.filter((file) => source.has(file.path))
+  const ignoredChanges = input.changed.length - changed.length
+  await must("store the two states", git(scratch, ["fast-import", "--quiet", "--force"], bothStates(changed)))
+  const options = ["--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index"]
+  const range = ["refs/heads/before", "refs/heads/after"]
+  const patch = await must("write the patch", git(scratch, ["diff-tree", "-r", "-p", "--binary", ...options, ...range]))
+  const names = await must(
+    "list the patch",
+    git(scratch, ["diff-tree", "-r", "-z", "--name-only", "--no-renames", ...range])
+  )
+  return { patch, files: pathsOf(names).sort(compare).map(show), ignoredChanges }
+}

@@ -1,0 +1,102 @@
+/**
+ * The provider-neutral digest of a tree: what two providers must agree on when they hold the same files.
+ * Promise: one byte string per tree and profile, fixed by golden vectors; mtimes, owners and inode numbers are not in it, so
+ * it says that content, kinds, modes and hard links are equal and nothing more. Rules: W5, W6, W22; E2.
+ *
+ * Hashed with sha256, all numbers little endian:
+ *   u32 length | profile | u32 version, then per entry, in byte order of the full paths (the root itself is no entry):
+ *   u32 length | path | u8 type (1 file, 2 directory, 3 link) | u16 mode & 07777 (0 for a link) |
+ *   file: content digest, 32 bytes · link: u32 length | target · directory: nothing | u32 length | first path of the
+ *   hard-link group (length 0: none)
+ */
+import { createHash, hash } from "node:crypto"
+import * as Schema from "effect/Schema"
+import { errorFields } from "../base/CoppiceError.ts"
+import type { Digest } from "../base/Digest.ts"
+import { compare, type TreePath } from "../base/PathBytes.ts"
+import type { Candidate } from "./Candidate.ts"
+
+/** The dimensions that are compared. A provider that normalises one of them away must use a profile of another name. */
+export const fullProfile = "coppice.tree:type,mode,content,target,linkGroup,emptyDirectory"
+export const treeDigestVersion = 1
+
+/** Files up to this size have the sha256 of their bytes as content digest. */
+export const contentBlock = 4 * 1024 * 1024
+
+/** Two digests of different profiles were compared: they say nothing about each other. */
+export class ProfileMismatch extends Schema.TaggedError<ProfileMismatch>()("ProfileMismatch", {
+  ...errorFields("PROFILE_MISMATCH"),
+  left: Schema.String,
+  right: Schema.String
+}) {}
+
+export interface DigestEntry {
+  readonly path: TreePath
+  readonly type: "file" | "directory" | "symlink"
+  readonly mode: number
+  /** Content digest of a file; null otherwise. */
+  readonly content: Digest | null
+  /** Target of a link, byte string; null otherwise. */
+  readonly target: TreePath | null
+  readonly linkGroup: TreePath | null
+}
+
+/** The content digest of whole bytes: sha256 up to 4 MiB, above it sha256 over the sha256 of each 4 MiB block. */
+export const contentDigest = (bytes: Uint8Array): Digest => {
+  if (bytes.length <= contentBlock) return `sha256:${hash("sha256", bytes, "hex")}`
+  const list = createHash("sha256")
+  for (let at = 0; at < bytes.length; at += contentBlock) {
+    list.update(Buffer.from(hash("sha256", bytes.subarray(at, at + contentBlock), "hex"), "hex"))
+  }
+  return `sha256:${list.digest("hex")}`
+}
+
+const u32 = (value: number): Buffer => {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32LE(value)
+  return bytes
+}
+
+const text = (value: string): Buffer[] => [u32(value.length), Buffer.from(value, "latin1")]
+
+const types = { file: 1, directory: 2, symlink: 3 } as const
+
+const encode = (entry: DigestEntry): Buffer => {
+  const head = Buffer.alloc(3)
+  head.writeUInt8(types[entry.type])
+  head.writeUInt16LE(entry.type === "symlink" ? 0 : entry.mode & 0o7777, 1)
+  const parts = [...text(entry.path), head]
+  if (entry.type === "file") parts.push(Buffer.from((entry.content ?? "").slice(7), "hex"))
+  if (entry.type === "symlink") parts.push(...text(entry.target ?? ""))
+  parts.push(...text(entry.linkGroup ?? ""))
+  return Buffer.concat(parts)
+}
+
+/** The digest of a tree. Entries may come in any order; each path once, without the root. */
+export const treeDigest = (entries: readonly DigestEntry[], profile: string = fullProfile): Digest => {
+  const sha = createHash("sha256")
+  for (const part of text(profile)) sha.update(part)
+  sha.update(u32(treeDigestVersion))
+  const sorted = [...entries].sort((a, b) => compare(a.path, b.path))
+  let parts: Buffer[] = []
+  for (const entry of sorted) {
+    parts.push(encode(entry))
+    if (parts.length === 512) {
+      sha.update(Buffer.concat(parts))
+      parts = []
+    }
+  }
+  sha.update(Buffer.concat(parts))
+  return `sha256:${sha.digest("hex")}`
+}
+
+/** True when two candidates hold the same tree. Throws `ProfileMismatch` where the question has no answer. */
+export const sameTree = (a: Candidate, b: Candidate): boolean => {
+  if (a.profile === b.profile) return a.treeDigest === b.treeDigest
+  throw new ProfileMismatch({
+    message: "The two candidates' tree digests compare different dimensions.",
+    remedy: "Compute both digests under one profile, then compare again.",
+    left: a.profile,
+    right: b.profile
+  })
+}
