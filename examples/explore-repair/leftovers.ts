@@ -1,0 +1,68 @@
+/**
+ * Looks for what a run left behind: mounts and processes that name its record, temporary directories that were not there
+ * before. Reads /proc; what this user may not read of other users' processes is not ours and is passed over.
+ */
+import { readdirSync, readFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+export interface Leftovers {
+  readonly mounts: readonly string[]
+  readonly processes: readonly string[]
+  readonly directories: readonly string[]
+}
+
+const ours = /^(coppice|verify-|checkout-|replay-)/
+
+const temporaryDirectories = (): Set<string> => {
+  try {
+    return new Set(readdirSync(tmpdir()).filter((name) => ours.test(name)))
+  } catch {
+    return new Set()
+  }
+}
+
+const read = (path: string): string => {
+  try {
+    return readFileSync(path, "utf8")
+  } catch {
+    return ""
+  }
+}
+
+/** Takes a picture before the run; the returned function compares with it afterwards. */
+export const watchLeftovers = (record: string): (() => Leftovers) => {
+  const before = temporaryDirectories()
+  return () => {
+    const mounts = new Set<string>()
+    const processes: string[] = []
+    for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+      if (Number(pid) === process.pid) continue
+      for (const line of read(`/proc/${pid}/mountinfo`).split("\n")) {
+        if (line.includes(record)) mounts.add(line.split(" ").slice(3, 5).join(" on "))
+      }
+      const command = read(`/proc/${pid}/cmdline`).replaceAll("\0", " ").trim()
+      const environment = read(`/proc/${pid}/environ`)
+      // The parents that started the demo (npm, sh) name the record when it was given as an option: they are not ours.
+      const isAncestor = ancestors().has(Number(pid))
+      if (!isAncestor && (command.includes(record) || environment.includes(`COPPICE_RECORD=${record}`))) {
+        processes.push(`${pid} ${command.slice(0, 120)}`)
+      }
+    }
+    const directories = [...temporaryDirectories()]
+      .filter((name) => !before.has(name))
+      .map((name) => join(tmpdir(), name))
+    return { mounts: [...mounts], processes, directories }
+  }
+}
+
+const ancestors = (): Set<number> => {
+  const found = new Set<number>()
+  let pid = process.ppid
+  while (pid > 1 && !found.has(pid)) {
+    found.add(pid)
+    const stat = read(`/proc/${pid}/stat`)
+    pid = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1] ?? 0)
+  }
+  return found
+}

@@ -1,0 +1,118 @@
+/**
+ * What "explore a repair" (journey J2) is told, and what it tells.
+ * Promise: the result names every attempt with its outcome and clocks, failed ones included; what was not measured is null.
+ * Rules: J2, E5, E13, E15, E18, W14.
+ */
+import * as Schema from "effect/Schema"
+import { errorFields } from "../base/CoppiceError.ts"
+import type { Clocks } from "../evaluator/CostLedger.ts"
+import type { OracleSpec, Verdict } from "../evaluator/Oracle.ts"
+import type { Host } from "../host/Host.ts"
+
+/** One route that somebody tries. */
+export interface Route {
+  /** Short and stable within the run, for example `a1`: it names the todo, the branch and the record. */
+  readonly id: string
+  /** The route in words: the hypothesis in the explore graph. */
+  readonly title: string
+  readonly instruction: string
+  readonly host: Host
+  /** The upper bound reserved before dispatch, in US dollars (G55). */
+  readonly usdBound: number
+  readonly timeLimitMs: number
+}
+
+export interface RepairOptions {
+  /** Names this run. The same name on the same store goes on where an earlier process stopped; nothing is done twice. */
+  readonly run: string
+  readonly title: string
+  readonly budget: { readonly usd: number; readonly slots: number }
+  /** The repository as a person left it: dependencies installed, ignored files and all. Only read. */
+  readonly source: string
+  /** The commit of `source` that patches are made against. */
+  readonly base: string
+  /** Lockfiles and tools that belong to the environment's identity (W5). */
+  readonly environment?: { readonly tools?: readonly string[]; readonly lockfiles?: readonly string[] }
+  readonly routes: readonly Route[]
+  /** Takes over the first route that got half way. */
+  readonly receiver: Route
+  /** How many attempts run at a time. */
+  readonly workers: number
+  readonly oracle: OracleSpec
+  /** Absolute paths that no attempt may see, beside the built-in list (W17). */
+  readonly hide: readonly string[]
+  /** Where the record is written: patch, verdicts, results, graph. Made when missing. */
+  readonly record: string
+  /**
+   * An attempt whose executor was lost with an earlier process is never dispatched again by itself (G82).
+   * `true` admits a new, labelled attempt in its place.
+   */
+  readonly retryInterrupted?: boolean
+  readonly onProgress?: (event: RepairProgress) => void
+}
+
+export interface RepairProgress {
+  /** The route's id, or null for the run as a whole. */
+  readonly attempt: string | null
+  readonly stage: string
+  readonly text: string
+}
+
+export type AttemptOutcome =
+  | "accepted"
+  | "refused"
+  | "failed"
+  | "handedOver"
+  | "passedNotChosen"
+  | "inconclusive"
+  | "interrupted"
+
+export interface AttemptReport {
+  readonly id: string
+  readonly route: string
+  readonly outcome: AttemptOutcome
+  /** One sentence, public-safe. */
+  readonly reason: string
+  /** The commit that holds its files, or null when it made no change. */
+  readonly checkpoint: string | null
+  /** The candidate's full identity. */
+  readonly candidate: string | null
+  readonly changedFiles: number | null
+  readonly projection: "overlay" | "copy" | null
+  readonly isolation: "enforced" | "advisory" | "none" | null
+  readonly clocks: Clocks
+  /** US dollars; null while unknown. */
+  readonly usd: number | null
+  readonly turn: string
+}
+
+export interface RepairReport {
+  readonly run: string
+  readonly goal: string
+  readonly imported: { readonly commit: string; readonly files: number; readonly bytes: number } | null
+  readonly attempts: readonly AttemptReport[]
+  readonly handoff: {
+    readonly from: string
+    readonly to: string
+    readonly verified: boolean
+    readonly adopted: boolean
+  } | null
+  readonly accepted: {
+    readonly attempt: string
+    readonly candidate: string
+    /** Path of the patch below the record. */
+    readonly patch: string
+    readonly verification: Verdict
+  } | null
+  readonly settlements: { readonly accepted: number; readonly total: number }
+  readonly quota: { readonly reserved: number; readonly spent: number; readonly remaining: number | null }
+  /** Workspaces of earlier processes that were recovered to branches of their own. */
+  readonly recovered: readonly { readonly workspace: string; readonly branch: string }[]
+  readonly clocks: Clocks
+}
+
+/** The run ended and no candidate was accepted. Every attempt is in it, with why. */
+export class NothingAccepted extends Schema.TaggedError<NothingAccepted>()("NothingAccepted", {
+  ...errorFields("NOTHING_ACCEPTED"),
+  attempts: Schema.Array(Schema.Struct({ id: Schema.String, outcome: Schema.String, reason: Schema.String }))
+}) {}

@@ -1,0 +1,287 @@
+/**
+ * The turn driver: takes one claimed todo through admit, execute, result, validate, settle, close.
+ * Promise: each phase is journaled before its work starts; after a crash it goes on from the last journaled phase, and a
+ * host that may have been started is never started again by itself; what a turn cost is recorded whatever became of it.
+ * Rules: G80, G82, G85, S23; principle 2. It drives any host in any environment: a plain directory, or a workspace.
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import { crashPoint } from "../base/CrashPoint.ts"
+import { errorFields } from "../base/CoppiceError.ts"
+import { type Authority, type Fence, Settlements, type TurnRecord, Turns } from "../governance/index.ts"
+import type { Host } from "../host/Host.ts"
+import type { TurnEnvironment } from "../host/TurnEnvironment.ts"
+import { type BriefFinding, protocolVersion, type TurnProgress, type TurnRequest } from "../host/TurnProtocol.ts"
+import type { HostOutcome, ResultStore } from "./ResultFile.ts"
+
+/**
+ * An earlier process died while this turn's host may have been running. Its cost is unknown and it is not dispatched again
+ * by itself. Remedy: read what it left; then call again with `interrupted: "retry"`, which is a new, labelled attempt.
+ */
+export class TurnInterrupted extends Schema.TaggedError<TurnInterrupted>()("TurnInterrupted", {
+  ...errorFields("TURN_INTERRUPTED"),
+  turn: Schema.String
+}) {}
+
+/** What is to be done, by whom, with which authority and at what most. */
+export interface TurnSpec {
+  readonly goal: { readonly id: string; readonly title: string }
+  readonly todo: { readonly id: string; readonly title: string }
+  readonly agent: string
+  readonly fence: Fence
+  readonly host: Host
+  readonly instruction: string
+  readonly findings: readonly (typeof BriefFinding.Type)[]
+  /** The most that the turn may cost; reserved before dispatch (G55). */
+  readonly bound: { readonly usd?: number; readonly slots?: number }
+  readonly timeLimitMs: number
+  /** What to do with a turn whose executor was lost with an earlier process. */
+  readonly interrupted: "explain" | "retry"
+  readonly onProgress?: (progress: TurnProgress) => void
+}
+
+/** What the settlement of a turn says beside its identity and its cost. */
+export type Settling = Omit<
+  Parameters<typeof Settlements.settle>[0],
+  "effectId" | "goal" | "fence" | "turn" | "spend" | "commandId"
+>
+
+/** The parts of a turn that depend on where it runs and on who judges it. `W` is an open place, `C` what was captured. */
+export interface TurnWork<W, C, E, R> {
+  /** Opens the place; it closes when the capture is done. Not called when the host does not have to run. */
+  readonly open: (turn: TurnRecord) => Effect.Effect<W, E, R | Scope.Scope>
+  readonly environment: (place: W) => TurnEnvironment
+  readonly results: ResultStore
+  /**
+   * Makes what the host left immutable. Called with the open place right after the result is journaled; with null when an
+   * earlier process got that far. Must give the same answer however often it is called for one turn.
+   */
+  readonly capture: (turn: TurnRecord, outcome: HostOutcome | null, place: W | null) => Effect.Effect<C, E, R>
+  /** Judges the capture, apart from the executor. Gives the recorded acceptance, or why nothing was judged. */
+  readonly validate: (
+    turn: TurnRecord,
+    outcome: HostOutcome | null,
+    captured: C
+  ) => Effect.Effect<{ readonly acceptance: string | null; readonly note?: string }, E, R>
+  readonly settle: (turn: TurnRecord, outcome: HostOutcome | null, captured: C) => Effect.Effect<Settling, E, R>
+}
+
+export interface TurnDone<C> {
+  readonly turn: TurnRecord
+  /** Null when the saved result could not be read again: unknown, never invented. */
+  readonly outcome: HostOutcome | null
+  readonly captured: C
+  readonly settlement: string
+}
+
+const requestOf = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironment): TurnRequest => ({
+  protocol: "coppice.turn",
+  version: protocolVersion,
+  turnKey: turn.id,
+  goal: spec.goal,
+  todo: spec.todo,
+  instruction: spec.instruction,
+  findings: spec.findings,
+  root: environment.root,
+  budget: { usd: spec.bound.usd ?? null, timeLimitMs: spec.timeLimitMs }
+})
+
+/** The open turn of this todo, or a new one. */
+const findOrAdmit = (spec: TurnSpec) =>
+  Effect.gen(function* () {
+    const { items } = yield* Turns.list({ goal: spec.goal.id })
+    const known = items.findLast((turn) => turn.todo === spec.todo.id && turn.state !== "failed")
+    if (known !== undefined) return yield* Turns.resume({ turn: known.id, fence: spec.fence })
+    const failed = items.findLast((turn) => turn.todo === spec.todo.id)
+    if (failed !== undefined && failed.agent === spec.agent) {
+      if (spec.interrupted === "explain") return yield* interrupted(failed)
+      const again = yield* Turns.retry({
+        turn: failed.id,
+        fence: spec.fence,
+        bound: spec.bound,
+        reason: "the earlier attempt was lost with its process"
+      })
+      return { ...again, next: "run" as const }
+    }
+    const turn = yield* Turns.admit({ goal: spec.goal.id, agent: spec.agent, fence: spec.fence, bound: spec.bound })
+    return { ...turn, next: "run" as const }
+  })
+
+const interrupted = (turn: TurnRecord) =>
+  new TurnInterrupted({
+    turn: turn.id,
+    message: `The process that drove turn ${turn.id} died while its host may have been running; its cost is unknown.`,
+    remedy: 'Read what it left, then start it again by name (interrupted: "retry"): a new, labelled attempt.'
+  })
+
+/** Journals which process the host is, as soon as the environment has started it (S20). */
+const observedEnvironment = (
+  environment: TurnEnvironment,
+  turn: TurnRecord,
+  run: <A, E>(effect: Effect.Effect<A, E, Authority>) => Effect.Effect<A, E>
+): TurnEnvironment => ({
+  root: environment.root,
+  spawn: (argv, options) =>
+    Effect.tap(environment.spawn(argv, options), (child) =>
+      child.identity === null
+        ? Effect.void
+        : run(
+            Turns.executorStarted({
+              turn: turn.id,
+              executor: child.identity,
+              guarantee: { diesWithParent: child.guarantee.diesWithParent, wholeTree: child.guarantee.wholeTree }
+            })
+          ).pipe(Effect.orDie)
+    )
+})
+
+/** Runs the host once. A host's failure is an outcome; a supervision failure or a cancellation ends the turn as failed. */
+const dispatch = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironment) =>
+  Effect.gen(function* () {
+    const context = yield* Effect.context<Authority>()
+    const watched = observedEnvironment(environment, turn, (effect) => Effect.provide(effect, context))
+    const endFailed = (reason: string, kind: "failed" | "supervisionFailed") =>
+      Turns.fail({ turn: turn.id, reason, class: kind, spend: { usd: "unknown" } }).pipe(Effect.ignore)
+    const start = performance.now()
+    const reported = yield* spec.host
+      .turn({
+        environment: watched,
+        request: requestOf(spec, turn, environment),
+        timeLimitMs: spec.timeLimitMs,
+        ...(spec.onProgress === undefined ? {} : { onProgress: spec.onProgress })
+      })
+      .pipe(
+        Effect.onInterrupt(() => endFailed("cancelled by the caller", "failed")),
+        Effect.result
+      )
+    if (reported._tag === "Success") {
+      const { result, wallMs } = reported.success
+      return { status: "ok", result, wallMs } satisfies HostOutcome
+    }
+    const error = reported.failure
+    if (error._tag === "HostFailure") {
+      return {
+        status: "failed",
+        class: error.class,
+        check: error.check,
+        message: error.message,
+        wallMs: performance.now() - start
+      } satisfies HostOutcome
+    }
+    yield* endFailed(error.message, error._tag === "SupervisionFailed" ? "supervisionFailed" : "failed")
+    return yield* error
+  })
+
+const spendOf = (outcome: HostOutcome | null): number | "unknown" =>
+  outcome?.status === "ok" ? (outcome.result.usage?.usd ?? "unknown") : "unknown"
+
+const hostResult = (outcome: HostOutcome, digest: string, provenGone: boolean | null) =>
+  outcome.status === "ok"
+    ? {
+        status: "ok" as const,
+        claim: outcome.result.outcome,
+        summary: outcome.result.summary,
+        failure: null,
+        digest,
+        usd: spendOf(outcome),
+        wallMs: outcome.wallMs,
+        provenGone
+      }
+    : {
+        status: "failed" as const,
+        claim: null,
+        summary: outcome.message,
+        failure: { class: outcome.class, check: outcome.check },
+        digest,
+        usd: "unknown" as const,
+        wallMs: outcome.wallMs,
+        provenGone
+      }
+
+/**
+ * Drives a turn to its close, or from wherever an earlier process left it.
+ *
+ * Errors beside those of the work itself: `TurnInterrupted` (see there), `SupervisionFailed` (a process may survive: end it
+ * by hand, no new executor starts before), `TurnCancelled`, and the refusals of governance: `QuotaExceeded` (nothing was
+ * dispatched), `LeaseLost` (stop; the files are kept), `TurnInFlight`, `GoalNotActive`.
+ */
+export const driveTurn = <W, C, E, R>(spec: TurnSpec, work: TurnWork<W, C, E, R>) =>
+  Effect.gen(function* () {
+    let turn: TurnRecord & { readonly next: string } = yield* findOrAdmit(spec)
+    if (turn.next === "readBackOrRetry") {
+      // A plain program cannot be asked what became of it: its cost stays reserved, and only a caller starts it again.
+      yield* Turns.fail({
+        turn: turn.id,
+        reason: "its process died while the host may have been running",
+        class: "lost",
+        spend: { usd: "unknown" }
+      })
+      if (spec.interrupted === "explain") return yield* interrupted(turn)
+      turn = yield* findOrAdmit(spec)
+    }
+    crashPoint("turn.admitted")
+
+    let outcome: HostOutcome | null
+    let captured: C
+    if (turn.next === "run") {
+      const started = turn
+      const ran = yield* Effect.scoped(
+        Effect.gen(function* () {
+          const place = yield* work.open(started)
+          yield* Turns.saveAttempt({
+            turn: started.id,
+            fence: spec.fence,
+            ...(started.attempts.length === 0 ? {} : { retry: "the earlier attempt was lost with its process" })
+          })
+          crashPoint("turn.attemptSaved")
+          const outcome = yield* dispatch(spec, started, work.environment(place))
+          crashPoint("turn.hostEnded")
+          const digest = yield* work.results.save(started.id, outcome)
+          const provenGone = spec.host.descriptor.inProcess ? null : true
+          const record = yield* Turns.recordResult({
+            turn: started.id,
+            result: hostResult(outcome, digest, provenGone)
+          })
+          crashPoint("turn.resultRecorded")
+          const captured = yield* work.capture(record, outcome, place)
+          crashPoint("turn.captured")
+          return { record, outcome, captured }
+        })
+      )
+      outcome = ran.outcome
+      captured = ran.captured
+      turn = { ...ran.record, next: "validate" }
+    } else {
+      outcome = yield* work.results.load(turn.id, turn.result?.digest ?? null)
+      captured = yield* work.capture(turn, outcome, null)
+    }
+
+    if (turn.next === "validate") {
+      const verdict = yield* work.validate(turn, outcome, captured)
+      turn = {
+        ...(yield* Turns.recordVerdict({
+          turn: turn.id,
+          acceptance: verdict.acceptance,
+          ...(verdict.note === undefined ? {} : { note: verdict.note })
+        })),
+        next: "settle"
+      }
+      crashPoint("turn.validated")
+    }
+    if (turn.next === "settle") {
+      const settling = yield* work.settle(turn, outcome, captured)
+      const receipt = yield* Settlements.settle({
+        ...settling,
+        effectId: turn.effectId,
+        goal: spec.goal.id,
+        fence: spec.fence,
+        turn: turn.id,
+        spend: { usd: spendOf(outcome) }
+      })
+      crashPoint("turn.settled")
+      turn = { ...turn, settlement: receipt.id, next: "close" }
+    }
+    if (turn.next === "close") turn = { ...(yield* Turns.close({ turn: turn.id })), next: "none" }
+    return { turn, outcome, captured, settlement: turn.settlement ?? "" } satisfies TurnDone<C>
+  })
