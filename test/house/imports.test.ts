@@ -35,6 +35,7 @@ test("each forbidden import is noticed", () => {
   const cases: readonly (readonly [file: string, text: string, complaint: string])[] = [
     ["src/governance/Goal.ts", `import { a } from "../session/Queue.ts"`, "governance may not import session"],
     ["src/governance/Goal.ts", `import type { A } from "../workspace/index.ts"`, "governance may not import workspace"],
+    ["src/governance/Goal.ts", `export type A = import("../session/A.ts").A`, "governance may not import session"],
     ["src/workspace/A.ts", `export * from "../governance/index.ts"`, "workspace may not import governance"],
     ["src/host/A.ts", `import "../session/index.ts"`, "host may not import session"],
     ["src/host/A.ts", `import { spawn } from "node:child_process"`, "never through child_process"],
@@ -104,6 +105,7 @@ export const g = 1 / 2
 const s = "x".split("/")
 import "h"
 const i = await import("i")
+type T = import("t").T
 const j = \`\${await import("j")} import "k"\`
 `
   expect(importsOf(text).map((i) => `${i.line} ${i.specifier}${i.dynamic ? " dynamic" : ""}`)).toEqual([
@@ -114,6 +116,7 @@ const j = \`\${await import("j")} import "k"\`
     "8 f",
     "11 h",
     "12 i dynamic",
-    "13 j dynamic"
+    "13 t",
+    "14 j dynamic"
   ])
 })

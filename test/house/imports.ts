@@ -4,6 +4,7 @@
  * list of exceptions. Rules: 01-architecture.md, "Arrows"; P4, P9.
  */
 import { existsSync, readFileSync, readdirSync } from "node:fs"
+import { stripTypeScriptTypes } from "node:module"
 import { dirname, join, relative, sep } from "node:path"
 import { lineOf, literalAt, scanSource } from "../../scripts/source-text.ts"
 
@@ -60,8 +61,11 @@ export const importsOf = (source: string): readonly Import[] => {
   )) {
     add(match.index + match[0].length - 1, match.index, false)
   }
-  for (const match of text.code.matchAll(/(?<![.\w$])(?:import|require)\s*\(\s*/g)) {
-    add(match.index + match[0].length, match.index, true)
+  const calls = [...text.code.matchAll(/(?<![.\w$])(?:import|require)\s*\(\s*/g)]
+  // A type such as `import("./A.ts").B` is gone once types are stripped (to blanks, so that positions stay): an import, not dynamic.
+  const stripped = calls.length === 0 ? source : stripTypeScriptTypes(source)
+  for (const match of calls) {
+    add(match.index + match[0].length, match.index, stripped.startsWith(match[0].trimEnd(), match.index))
   }
   return found.sort((a, b) => a.line - b.line)
 }
