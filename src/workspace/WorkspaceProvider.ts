@@ -15,7 +15,14 @@ import type { Candidate } from "./Candidate.ts"
 import type * as E from "./WorkspaceError.ts"
 
 /** What can fail in any call that touches the store. */
-export type StoreError = Busy | StorageFailure | StoreMoved | E.StoreLocation | E.ObjectDamaged | E.FileSystemFailure
+export type StoreError =
+  | Busy
+  | StorageFailure
+  | StoreMoved
+  | E.Unavailable
+  | E.StoreLocation
+  | E.ObjectDamaged
+  | E.FileSystemFailure
 
 /** The id of a layer (`lyr_`), branch (`brn_`) or commit (`cmt_`). A branch stands for its head. */
 export type Ref = string
