@@ -47,7 +47,6 @@ const environment = (scratch: string): NodeJS.ProcessEnv => ({
   HOME: scratch,
   GIT_CONFIG_NOSYSTEM: "1",
   GIT_CONFIG_GLOBAL: "/dev/null",
-  GIT_LITERAL_PATHSPECS: "1",
   GIT_CEILING_DIRECTORIES: dirname(scratch)
 })
 
@@ -151,10 +150,11 @@ const selectSource = async (input: PatchInput): Promise<Set<TreePath>> => {
     mkdirSync(join(repository, ".git/info"), { recursive: true })
     writeFileSync(join(repository, ".git/info/exclude"), input.exclude)
   }
-  const list = candidates.map((path) => Buffer.from(`${path}\0`, "latin1"))
+  // A leading `./` keeps a name that begins with `:` from being read as pathspec magic; git repeats it in its answer.
+  const list = candidates.map((path) => Buffer.from(`./${path}\0`, "latin1"))
   const checked = await git(scratch, ["check-ignore", "--no-index", "-z", "--stdin"], [Buffer.concat(list)])
   if (checked.code !== 0 && checked.code !== 1) throw failed("apply the ignore rules")
-  const ignored = new Set(pathsOf(checked.stdout))
+  const ignored = new Set(pathsOf(checked.stdout).map((path) => path.slice(2)))
   const tracked = new Set<TreePath>()
   for (const [n, index] of input.indexes.entries())
     for (const path of await trackedIn(scratch, index, n)) tracked.add(path)
