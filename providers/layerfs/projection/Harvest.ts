@@ -53,7 +53,8 @@ export interface HarvestResult {
 export const harvest = (input: HarvestInput, base: TreeReader): HarvestResult =>
   input.kind === "scan" ? scan(input, base) : harvestUpper(input, base)
 
-export const namesOf = (path: TreePath): TreePath[] => fs.readdirSync(toBytes(path), { encoding: "latin1" }).sort(compare)
+export const namesOf = (path: TreePath): TreePath[] =>
+  fs.readdirSync(toBytes(path), { encoding: "latin1" }).sort(compare)
 
 export const lstat = (path: TreePath): fs.BigIntStats => fs.lstatSync(toBytes(path), { bigint: true })
 
@@ -72,10 +73,19 @@ export const canRead = (path: TreePath): boolean => {
 
 /** What cannot be stored, by its type; undefined for files, directories and links. */
 export const specialKind = (stat: fs.BigIntStats): "socket" | "fifo" | "device" | undefined =>
-  stat.isSocket() ? "socket" : stat.isFIFO() ? "fifo" : stat.isBlockDevice() || stat.isCharacterDevice() ? "device" : undefined
+  stat.isSocket()
+    ? "socket"
+    : stat.isFIFO()
+      ? "fifo"
+      : stat.isBlockDevice() || stat.isCharacterDevice()
+        ? "device"
+        : undefined
 
 export const note = (into: Hash, path: TreePath, stat: fs.BigIntStats): void => {
-  into.update(`${path.length} ${path} ${stat.mode} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs} ${stat.ino}\n`, "latin1")
+  into.update(
+    `${path.length} ${path} ${stat.mode} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs} ${stat.ino}\n`,
+    "latin1"
+  )
 }
 
 const harvestUpper = (input: HarvestInput & { readonly kind: "overlay" }, base: TreeReader): HarvestResult => {

@@ -7,7 +7,16 @@ import * as fs from "node:fs"
 import { createHash } from "node:crypto"
 import { join, toBytes, type TreePath } from "../../../src/base/PathBytes.ts"
 import type { TreeChange, TreeReader } from "../Tree.ts"
-import { canRead, type HarvestResult, linkTarget, lstat, namesOf, note, permissionBits, specialKind } from "./Harvest.ts"
+import {
+  canRead,
+  type HarvestResult,
+  linkTarget,
+  lstat,
+  namesOf,
+  note,
+  permissionBits,
+  specialKind
+} from "./Harvest.ts"
 
 /** Coarse kernel clocks stamp two writes within one tick alike; 10 ms is the longest tick in use (CONFIG_HZ=100). */
 const racyNs = 10_000_000n

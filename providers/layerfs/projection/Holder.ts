@@ -1,0 +1,258 @@
+/**
+ * The process that holds a workspace's namespaces open, and the only way into them.
+ * Promise: it lives exactly as long as its stdin pipe; when the SDK dies, by whatever cause, the kernel ends every process
+ * inside. Commands never run as the mapped root that made the mounts. Rules: W17, W23, S23, L2, C95; 04 "Holder".
+ *
+ * A parent-death signal belongs to a thread: start holders only from a thread that outlives them.
+ */
+import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from "node:child_process"
+import * as fs from "node:fs"
+import { once } from "node:events"
+import { startTimeOf, type Tools } from "./Machine.ts"
+
+export interface HolderIdentity {
+  readonly pid: number
+  readonly startTime: string | null
+}
+
+/** A process as it is seen in the holder's own /proc. */
+export interface InsideProcess {
+  readonly pid: number
+  readonly startTime: string
+  readonly parent: number
+  readonly command: string
+  /** 1 for a process of the workspace itself, more for one in a nested pid namespace. */
+  readonly depth: number
+}
+
+/** What went wrong before the holder was ready: its last words. */
+export class HolderFailed extends Error {
+  readonly stderr: string
+  constructor(stderr: string) {
+    super("The workspace's namespaces could not be set up")
+    this.stderr = stderr
+  }
+}
+
+/** Waits for one line, mounts, says so, and becomes a `cat` that reaps orphans (an ignored SIGCHLD makes the kernel do it). */
+const script = `read -r _ && cd "$1" && "$2" -a -T "$3" && echo ready && exec "$4" --ignore-signal=CHLD "$5"`
+
+const environment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" }
+
+/** An open set of namespaces. */
+export class Holder {
+  readonly identity: HolderIdentity
+  /** Resolves when the holder, and with it everything inside, is gone. */
+  readonly gone: Promise<void>
+  #alive = true
+  #innerPid: number | undefined
+  #procDescriptor: number | undefined
+  readonly #child: ChildProcessWithoutNullStreams
+  readonly #tools: Tools
+  #stderr = ""
+
+  private constructor(child: ChildProcessWithoutNullStreams, tools: Tools) {
+    this.#child = child
+    this.#tools = tools
+    this.identity = { pid: child.pid!, startTime: startTimeOf(child.pid!) }
+    child.stderr.setEncoding("latin1").on("data", (text: string) => (this.#stderr += text))
+    child.stdin.on("error", () => undefined)
+    this.gone = once(child, "close").then(() => {
+      this.#alive = false
+      if (this.#procDescriptor !== undefined) fs.closeSync(this.#procDescriptor)
+      this.#procDescriptor = undefined
+    })
+  }
+
+  /** Starts the process and no mount: its identity can be recorded first (W23). */
+  static async start(tools: Tools, directory: string, table: string): Promise<Holder> {
+    const namespaces = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    const inner = [tools.sh, "-c", script, "sh", directory, tools.mount, table, tools.env, tools.cat]
+    const argv = ["--pdeathsig", "KILL", tools.unshare, ...namespaces, ...inner]
+    const child = spawn(tools.setpriv, argv, { stdio: ["pipe", "pipe", "pipe"], env: environment })
+    if (child.pid === undefined) {
+      const [error] = (await once(child, "error")) as [Error]
+      throw new HolderFailed(error.message)
+    }
+    return new Holder(child, tools)
+  }
+
+  /** Makes the mounts. Rejects with `HolderFailed` when they cannot be made; then nothing is left of the holder. */
+  async mount(): Promise<void> {
+    await this.#ready(() => this.#child.stdin.write("\n"))
+    this.#innerPid = childOf(this.identity.pid)
+    if (this.#innerPid === undefined) {
+      await this.end()
+      throw new HolderFailed("the first process inside could not be found below /proc")
+    }
+    this.#procDescriptor = fs.openSync(
+      `/proc/${this.#innerPid}/root/proc`,
+      fs.constants.O_RDONLY | fs.constants.O_DIRECTORY
+    )
+  }
+
+  async #ready(go: () => void): Promise<void> {
+    const said = once(this.#child.stdout, "data")
+    said.catch(() => undefined)
+    go()
+    const outcome = await Promise.race([said.then(() => "ready" as const), this.gone])
+    if (outcome !== "ready") throw new HolderFailed(this.#stderr.trim())
+  }
+
+  get alive(): boolean {
+    return this.#alive && this.#child.exitCode === null && this.#child.signalCode === null
+  }
+
+  /** The first process inside, as seen from outside. */
+  get innerPid(): number {
+    if (this.#innerPid === undefined) throw new Error("The holder has not mounted yet")
+    return this.#innerPid
+  }
+
+  /** `argv` in front of a command that runs inside with the rights of mapped root: for the SDK's own tools only. */
+  asMappedRoot(): readonly [string, ...string[]] {
+    return [this.#tools.nsenter, "-t", String(this.innerPid), "-U", "-m", "-p", "--preserve-credentials"]
+  }
+
+  /**
+   * `argv` in front of an attempt's command: a second user namespace maps back to the caller's own ids, so that nothing
+   * inside may touch the mounts. Root keeps its file rights and loses what would reach the machine.
+   */
+  asCaller(cwd: string): readonly [string, ...string[]] {
+    const uid = process.getuid!()
+    const back = [this.#tools.unshare, "--user", `--map-user=${uid}`, `--map-group=${process.getgid!()}`, `--wd=${cwd}`]
+    const drop = [this.#tools.setpriv, "--bounding-set", droppedCapabilities, "--inh-caps", "-all", "--no-new-privs"]
+    return [...this.asMappedRoot(), ...back, ...(uid === 0 ? drop : [])]
+  }
+
+  /** Every process inside but the holder's own first one. */
+  processes(): InsideProcess[] {
+    if (this.#procDescriptor === undefined) return []
+    const root = `/proc/self/fd/${this.#procDescriptor}`
+    return fs
+      .readdirSync(root)
+      .filter((name) => /^\d+$/.test(name) && name !== "1")
+      .flatMap((name) => {
+        const seen = inspect(root, Number(name))
+        return seen === undefined ? [] : [seen]
+      })
+  }
+
+  /** True when nothing but the holder lives inside. One directory read. */
+  quiet(): boolean {
+    if (this.#procDescriptor === undefined) return true
+    return !fs.readdirSync(`/proc/self/fd/${this.#procDescriptor}`).some((name) => name !== "1" && /^\d+$/.test(name))
+  }
+
+  variables(pid: number): string {
+    if (this.#procDescriptor === undefined) return ""
+    try {
+      return fs.readFileSync(`/proc/self/fd/${this.#procDescriptor}/${pid}/environ`, "latin1")
+    } catch {
+      return ""
+    }
+  }
+
+  /** Sends `signal` to processes by their inside pids. */
+  async signal(signal: "TERM" | "KILL" | "STOP" | "CONT", pids: readonly (number | "all")[]): Promise<void> {
+    if (pids.length === 0 || !this.alive) return
+    const targets = pids.map((pid) => (pid === "all" ? "-1" : String(pid)))
+    const argv = [
+      ...this.asMappedRoot(),
+      this.#tools.sh,
+      "-c",
+      `kill -s ${signal} -- "$@" 2>/dev/null`,
+      "sh",
+      ...targets
+    ]
+    await finished(spawn(argv[0]!, argv.slice(1), { stdio: "ignore", env: environment }))
+  }
+
+  /**
+   * A pid namespace of its own inside this one, with its own /proc: a tree that ends as a whole, `setsid` or not.
+   * It too lives as long as its stdin pipe.
+   */
+  async nest(): Promise<Holder> {
+    const controls = process.getuid!() === 0 ? `"$3" -o bind,ro,nosuid,nodev,noexec /proc/sys /proc/sys && ` : ""
+    const nested = `read -r _ && ${controls}echo ready && exec "$1" --ignore-signal=CHLD "$2"`
+    const namespaces = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    const inner = [this.#tools.sh, "-c", nested, "sh", this.#tools.env, this.#tools.cat, this.#tools.mount]
+    const argv = [...this.asMappedRoot(), this.#tools.unshare, ...namespaces, ...inner]
+    // nsenter forks to enter the pid namespace; the parent-death signal makes its own end final for its child too.
+    const child = spawn(argv[0]!, argv.slice(1), { stdio: ["pipe", "pipe", "pipe"], env: environment })
+    if (child.pid === undefined) throw new HolderFailed("nsenter could not be started")
+    const holder = new Holder(child, this.#tools)
+    await holder.#ready(() => child.stdin.write("\n"))
+    // nsenter -> unshare -> first process.
+    const entered = childOf(child.pid)
+    holder.#innerPid = entered === undefined ? undefined : childOf(entered)
+    if (holder.#innerPid === undefined) {
+      await holder.end()
+      throw new HolderFailed("the first process inside could not be found below /proc")
+    }
+    holder.#procDescriptor = fs.openSync(
+      `/proc/${holder.#innerPid}/root/proc`,
+      fs.constants.O_RDONLY | fs.constants.O_DIRECTORY
+    )
+    return holder
+  }
+
+  /** Ends the holder and everything inside, and resolves when the kernel has taken it all away. */
+  async end(): Promise<void> {
+    this.#child.stdin.destroy()
+    if (!this.alive) return this.gone
+    // The pipe's end is enough; a stopped or replaced first process would not see it.
+    const patience = setTimeout(() => this.#kill(), 2000)
+    await this.gone
+    clearTimeout(patience)
+  }
+
+  #kill(): void {
+    try {
+      if (this.#innerPid !== undefined) process.kill(this.#innerPid, "SIGKILL")
+    } catch {
+      // Gone in this very moment.
+    }
+    this.#child.kill("SIGKILL")
+  }
+}
+
+/** capabilities(7): mounts, other processes' memory, device nodes, chroot. */
+const droppedCapabilities = "-sys_admin,-sys_ptrace,-mknod,-sys_chroot"
+
+export const finished = (child: ChildProcess): Promise<number | null> =>
+  new Promise((resolve) => {
+    child.once("error", () => resolve(null))
+    child.once("close", (code) => resolve(code))
+  })
+
+/** The only child of a process; falls back to a scan where the kernel has no `children` file. */
+export const childOf = (pid: number): number | undefined => {
+  try {
+    const listed = fs.readFileSync(`/proc/${pid}/task/${pid}/children`, "latin1").trim().split(" ")[0]
+    if (listed !== undefined && listed !== "") return Number(listed)
+  } catch {
+    // CONFIG_PROC_CHILDREN is off, or the process is gone.
+  }
+  return fs
+    .readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .find((other) => inspect("/proc", other)?.parent === pid)
+}
+
+const inspect = (root: string, pid: number): InsideProcess | undefined => {
+  try {
+    const stat = fs.readFileSync(`${root}/${pid}/stat`, "latin1")
+    const open = stat.indexOf("(")
+    const close = stat.lastIndexOf(")")
+    const fields = stat.slice(close + 2).split(" ")
+    // A zombie has no work left to do; its reaper only has to look.
+    if (fields[0] === "Z" || fields[0] === "X") return undefined
+    const status = fs.readFileSync(`${root}/${pid}/status`, "latin1")
+    const depth = /^NSpid:(.*)$/m.exec(status)?.[1]?.trim().split(/\s+/).length ?? 1
+    return { pid, startTime: fields[19] ?? "", parent: Number(fields[1]), command: stat.slice(open + 1, close), depth }
+  } catch {
+    return undefined
+  }
+}

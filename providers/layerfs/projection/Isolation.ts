@@ -1,0 +1,217 @@
+/**
+ * Decides what a workspace hides and what it shows read-only, and says so in words.
+ * Promise: everything named as protected is absent or read-only inside; what stays reachable is listed, not glossed over.
+ * Isolation is against accidents and careless agents, not against a hostile kernel-level attacker. Rules: W17.
+ */
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import { fromInput, toBytes, type TreePath } from "../../../src/base/PathBytes.ts"
+import type { Isolation } from "../../../src/workspace/WorkspaceProvider.ts"
+import { type Flagged, isBelow, type MountPlan } from "./MountTable.ts"
+
+/** Below the home directory: what holds credentials. */
+const credentials = [
+  ".ssh",
+  ".aws",
+  ".azure",
+  ".npmrc",
+  ".yarnrc.yml",
+  ".pypirc",
+  ".netrc",
+  ".git-credentials",
+  ".config/gh",
+  ".config/git/credentials",
+  ".config/gcloud",
+  ".cargo/credentials.toml",
+  ".docker",
+  ".gnupg",
+  ".kube",
+  ".password-store"
+]
+
+/** Sockets that hand out rights over the machine or the session. `/run/user/UID` holds D-Bus, keyring and agents. */
+const sockets = [
+  "/run/docker.sock",
+  "/var/run/docker.sock",
+  "/run/podman",
+  "/run/containerd",
+  "/run/dbus",
+  "/run/snapd.socket",
+  "/run/libvirt"
+]
+
+/** What the file `core_pattern` and its like change is the whole machine; root may write them, whatever its capabilities. */
+const kernelControls = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"]
+
+export interface IsolationInput {
+  readonly workspacePath: TreePath
+  /** STORE: holds the authority file, the object store and every other workspace. */
+  readonly store: TreePath
+  readonly origin: TreePath | null
+  readonly hide: readonly string[]
+  readonly readOnlyPaths: readonly string[]
+  readonly uid: number
+}
+
+type Protection = Pick<
+  MountPlan,
+  | "maskDirectories"
+  | "maskFiles"
+  | "privateDirectories"
+  | "readOnlyMounts"
+  | "readOnlyBinds"
+  | "keepFromTmp"
+  | "privateTmp"
+>
+
+export const withoutProtection: Protection = {
+  maskDirectories: [],
+  maskFiles: [],
+  privateDirectories: [],
+  readOnlyMounts: [],
+  readOnlyBinds: [],
+  keepFromTmp: [],
+  privateTmp: false
+}
+
+const realPath = (at: string): TreePath | undefined => {
+  try {
+    return fs.realpathSync(toBytes(fromInput(at)), { encoding: "latin1" })
+  } catch {
+    // Nothing there, or nothing this user can reach: then nothing inside can either.
+    return undefined
+  }
+}
+
+const isDirectory = (at: TreePath): boolean => fs.statSync(toBytes(at)).isDirectory()
+
+interface MountPoint extends Flagged {
+  readonly type: string
+  readonly readOnly: boolean
+}
+
+/** Flags that a user namespace may not clear; mount(8) names them as mountinfo does. */
+const kept = new Set(["nosuid", "nodev", "noexec", "noatime", "nodiratime", "relatime"])
+
+/** /proc/self/mountinfo, see proc_pid_mountinfo(5). A later line on one point covers the earlier one. */
+export const parseMounts = (text: string): ReadonlyMap<TreePath, MountPoint> => {
+  const mounts = new Map<TreePath, MountPoint>()
+  for (const line of text.split("\n")) {
+    const fields = line.split(" ")
+    const dash = fields.indexOf("-")
+    if (fields.length < 6 || dash < 0) continue
+    const at = fields[4]!.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)))
+    const options = fields[5]!.split(",")
+    mounts.delete(at)
+    mounts.set(at, {
+      at,
+      flags: options.filter((option) => kept.has(option)),
+      type: fields[dash + 1]!,
+      readOnly: options.includes("ro")
+    })
+  }
+  return mounts
+}
+
+const mountOf = (mounts: ReadonlyMap<TreePath, MountPoint>, at: TreePath): MountPoint | undefined => {
+  let best: MountPoint | undefined
+  for (const mount of mounts.values()) {
+    if ((mount.at === at || isBelow(at, mount.at)) && (best === undefined || mount.at.length >= best.at.length))
+      best = mount
+  }
+  return best
+}
+
+const reachableBy = (at: TreePath): boolean => {
+  try {
+    fs.statSync(toBytes(at))
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Disks that this user may open: a read-only mount does not make a device read-only. */
+const openDisks = (): TreePath[] =>
+  fs.readdirSync("/dev", { withFileTypes: true }).flatMap((entry) => {
+    if (!entry.isBlockDevice() && !["mem", "kmem", "port"].includes(entry.name)) return []
+    try {
+      fs.accessSync(`/dev/${entry.name}`, fs.constants.W_OK)
+      return [`/dev/${entry.name}`]
+    } catch {
+      return []
+    }
+  })
+
+/** What to mount, and how to describe it. Reads the machine; changes nothing. */
+export const planIsolation = (input: IsolationInput): { readonly plan: Protection; readonly isolation: Isolation } => {
+  const mounts = parseMounts(fs.readFileSync("/proc/self/mountinfo", "latin1"))
+  const flagged = (at: TreePath): Flagged => ({ at, flags: mountOf(mounts, at)?.flags ?? [] })
+  const shown: string[] = ["private /tmp"]
+  const reachable: string[] = ["network and abstract sockets", "files of this user outside the masks (read-only)"]
+  const directories = new Set<TreePath>()
+  const files = new Set<TreePath>()
+  const mask = (at: string, name: string): void => {
+    const real = realPath(at)
+    if (real === undefined || real === "/") return
+    if (real === input.workspacePath || isBelow(real, input.workspacePath)) {
+      if (real !== input.workspacePath) reachable.push(`${name}: the workspace's own copy of it`)
+      return
+    }
+    ;(isDirectory(real) ? directories : files).add(real)
+    shown.push(name)
+  }
+
+  mask(Buffer.from(input.store, "latin1").toString("utf8"), "store, with the authority file and every other workspace")
+  if (input.origin === input.workspacePath) shown.push("origin (covered by the workspace)")
+  else if (input.origin !== null) mask(Buffer.from(input.origin, "latin1").toString("utf8"), "origin")
+  for (const at of input.hide) mask(at, at)
+  const home = os.homedir()
+  for (const name of credentials) mask(path.join(home, name), `~/${name}`)
+  for (const at of sockets) mask(at, at)
+  mask(`/run/user/${input.uid}`, "session bus and agents")
+  const agent = process.env["SSH_AUTH_SOCK"]
+  if (agent !== undefined && agent !== "") mask(agent, "ssh agent")
+  for (const at of openDisks()) mask(at, at)
+
+  const readOnlyMounts: Flagged[] = []
+  for (const mount of mounts.values()) {
+    if (mount.readOnly || mount.type === "proc" || mount.at === "/dev" || isBelow(mount.at, "/dev")) continue
+    if (isBelow(mount.at, "/proc") || mount.at === "/tmp" || isBelow(mount.at, "/tmp")) continue
+    if ([...directories].some((masked) => mount.at === masked || isBelow(mount.at, masked))) continue
+    if (mount.at !== "/" && !reachableBy(mount.at)) continue
+    readOnlyMounts.push({ at: mount.at, flags: mount.flags })
+  }
+  shown.push("every file system outside the workspace (read-only, the SDK's own code included)")
+
+  const readOnlyBinds: Flagged[] = []
+  if (input.uid === 0) {
+    for (const at of kernelControls)
+      if (fs.existsSync(at)) readOnlyBinds.push({ at, flags: ["nosuid", "nodev", "noexec"] })
+    shown.push("kernel controls below /proc")
+  }
+  const keepFromTmp = input.readOnlyPaths.flatMap((at) => {
+    const real = realPath(at)
+    return real !== undefined && isBelow(real, "/tmp") && isDirectory(real) ? [flagged(real)] : []
+  })
+
+  return {
+    plan: {
+      maskDirectories: [...directories],
+      maskFiles: [...files],
+      privateDirectories: reachableBy("/dev/shm") ? ["/dev/shm"] : [],
+      readOnlyMounts,
+      readOnlyBinds,
+      keepFromTmp,
+      privateTmp: true
+    },
+    isolation: { level: "enforced", protected: shown, reachable }
+  }
+}
+
+export const notIsolated: Isolation = {
+  level: "none",
+  protected: [],
+  reachable: ["everything that this user can reach: isolation was switched off or is not possible here"]
+}
