@@ -16,10 +16,10 @@ export interface LayerCache {
   /** The layers of a commit, made when missing. The base directory is materialised from the object store. */
   readonly ensure: (commit: string) => Promise<Lowers>
   /** True when `ensure` would copy nothing. */
-  readonly isCached: (commit: string) => boolean
+  readonly isCached: (commit: string) => Promise<boolean>
   /**
-   * On close, an upper unchanged since its checkpoint becomes the delta layer of that commit by one rename;
-   * it is never mounted as an upper again.
+   * On close, an upper unchanged since its checkpoint becomes the delta layer of that commit, above the layers it was
+   * mounted on, by one rename; it is never mounted as an upper again.
    */
-  readonly adopt: (commit: string, base: string, upper: string) => Promise<void>
+  readonly adopt: (commit: string, lowers: readonly string[], upper: string) => Promise<void>
 }

@@ -96,7 +96,7 @@ export class Beneath {
     const wanted = inputPath(input, this.mountPath)
     // Open directories on the way, root first. `..` steps back on this stack, never by the kernel.
     const stack: { readonly descriptor: number; readonly name: TreePath }[] = [{ descriptor: this.#root, name: "" }]
-    const todo = wanted.split("/").reverse()
+    const todo = wanted.split("/").toReversed()
     let links = 0
     const pop = (): void => {
       fs.closeSync(stack.pop()!.descriptor)
@@ -111,7 +111,7 @@ export class Beneath {
       const rest = target.startsWith("/") ? rebase(target, this.mountPath) : target
       if (rest === undefined) throw outside(wanted)
       if (target.startsWith("/")) while (stack.length > 1) pop()
-      todo.push(...rest.split("/").reverse())
+      todo.push(...rest.split("/").toReversed())
     }
 
     try {

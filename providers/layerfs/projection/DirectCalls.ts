@@ -10,7 +10,7 @@ import { EditRefused } from "../../../src/workspace/WorkspaceError.ts"
 import type { FileStat } from "../../../src/workspace/WorkspaceProvider.ts"
 import { at, type Beneath, inputPath, lstatOrUndefined, pathError, type Place, typed } from "./Beneath.ts"
 
-const { O_RDONLY, O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_NOFOLLOW, O_NONBLOCK, O_DIRECTORY, O_EXCL } = fs.constants
+const { O_RDONLY, O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_NOFOLLOW, O_NONBLOCK, O_DIRECTORY } = fs.constants
 const read = promisify(fs.read)
 const write = promisify(fs.write)
 const readWhole = promisify(fs.readFile) as (descriptor: number) => Promise<Buffer>
@@ -207,7 +207,7 @@ export const walk = async (tree: Beneath, visit: (path: TreePath, stat: fs.BigIn
 }
 
 /** Removes a name and all below it; a link is removed, never followed. */
-const removeAt = (directory: string, name: TreePath): void => {
+export const removeAt = (directory: string, name: TreePath): void => {
   const found = lstatOrUndefined(at(directory, name))
   if (found?.isDirectory() === true) {
     withDirectory(directory, name, (inner) => {
@@ -359,4 +359,21 @@ export const chmod = (tree: Beneath, path: PathInput, mode: number): void =>
     chmodAt(place, mode)
   })
 
-export const exclusive = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW
+export const treePath = (tree: Beneath, path: PathInput): TreePath => inputPath(path, tree.mountPath)
+
+/** Calls `use` with the place of a path (links at its end not followed) while the directory is kept open. */
+export const withHeld = async <A>(
+  tree: Beneath,
+  path: PathInput,
+  use: (place: { readonly directory: string; readonly name: TreePath }) => Promise<A>
+): Promise<A> => {
+  const held = tree.resolve(path, false, (place) => {
+    if (place.name === "") throw pathError("invalid", place.path)
+    return hold(place)
+  })
+  try {
+    return await use(held)
+  } finally {
+    held.close()
+  }
+}

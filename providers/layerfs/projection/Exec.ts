@@ -51,8 +51,8 @@ export const exec = async (
   const launched = [...inside.asCaller(cwd), ...argv]
   const child = spawn(launched[0]!, launched.slice(1), {
     stdio: [options.stdin === undefined ? "ignore" : "pipe", "pipe", "pipe"],
-    env: { ...variables, [marker]: call },
-    ...inside.spawnExtras
+    env: { ...variables, ...inside.variablesOfAll, [marker]: call },
+    ...inside.spawnOptions(cwd)
   })
   const spill = (stream: string): string | undefined =>
     options.spillDirectory === undefined ? undefined : path.join(options.spillDirectory, `${call}.${stream}`)

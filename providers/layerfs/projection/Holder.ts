@@ -57,10 +57,13 @@ export class Holder {
     this.identity = { pid: child.pid!, startTime: startTimeOf(child.pid!) }
     child.stderr.setEncoding("latin1").on("data", (text: string) => (this.#stderr += text))
     child.stdin.on("error", () => undefined)
-    this.gone = once(child, "close").then(() => {
-      this.#alive = false
-      if (this.#procDescriptor !== undefined) fs.closeSync(this.#procDescriptor)
-      this.#procDescriptor = undefined
+    this.gone = new Promise((resolve) => {
+      child.once("close", () => {
+        this.#alive = false
+        if (this.#procDescriptor !== undefined) fs.closeSync(this.#procDescriptor)
+        this.#procDescriptor = undefined
+        resolve()
+      })
     })
   }
 
@@ -241,7 +244,7 @@ export const childOf = (pid: number): number | undefined => {
     .find((other) => inspect("/proc", other)?.parent === pid)
 }
 
-const inspect = (root: string, pid: number): InsideProcess | undefined => {
+export const inspect = (root: string, pid: number): InsideProcess | undefined => {
   try {
     const stat = fs.readFileSync(`${root}/${pid}/stat`, "latin1")
     const open = stat.indexOf("(")

@@ -12,11 +12,13 @@ export interface Inside {
   readonly guarantee: SpawnGuarantee
   /** `argv` in front of a command, which then runs in `cwd` with the caller's ids. */
   readonly asCaller: (cwd: string) => readonly string[]
-  readonly spawnExtras: Pick<SpawnOptions, "cwd" | "detached">
+  readonly spawnOptions: (cwd: string) => Pick<SpawnOptions, "cwd" | "detached">
   /** True when `text` is the launcher's own complaint that the program does not start. */
   readonly saysNotStarted: (program: string, text: string) => boolean
   readonly processes: () => InsideProcess[]
   readonly quiet: () => boolean
+  /** Set for every command: how a plain directory knows its own again. */
+  readonly variablesOfAll: Readonly<Record<string, string>>
   readonly variables: (pid: number) => string
   readonly signal: (signal: "TERM" | "KILL" | "STOP" | "CONT", pids: readonly (number | "all")[]) => Promise<void>
   /** A process tree of its own inside. */
@@ -39,10 +41,11 @@ export const insideOf = (
   privateTmp: options.privateTmp,
   guarantee: { diesWithParent: true, wholeTree: true, isolation: options.isolation },
   asCaller: (cwd) => holder.asCaller(cwd),
-  spawnExtras: {},
+  spawnOptions: () => ({}),
   saysNotStarted: (program, text) => /^(unshare|setpriv|nsenter): /.test(text) && text.includes(program),
   processes: () => holder.processes(),
   quiet: () => holder.quiet(),
+  variablesOfAll: {},
   variables: (pid) => holder.variables(pid),
   signal: (signal, pids) => holder.signal(signal, pids),
   nest: async () => insideOf(await holder.nest(), options),

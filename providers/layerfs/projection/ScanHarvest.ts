@@ -133,3 +133,19 @@ export const scan = (
   fs.writeFileSync(toBytes(`${input.snapshot}.next`), next.text(), "latin1")
   return { changes, unreadable, skipped, linkSplit: [], fingerprint: fingerprint.digest("hex"), entries }
 }
+
+/** The first snapshot of a tree that was just written; gives the event loop a turn between directories. */
+export const takeSnapshot = async (tree: TreePath): Promise<string> => {
+  const writer = new SnapshotWriter()
+  const todo: TreePath[] = [""]
+  for (let path = todo.pop(); path !== undefined; path = todo.pop()) {
+    for (const name of namesOf(join(tree, path))) {
+      const child = join(path, name)
+      const stat = lstat(join(tree, child))
+      writer.add(child, stat)
+      if (stat.isDirectory()) todo.push(child)
+    }
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  return writer.text()
+}

@@ -30,9 +30,13 @@ export const start = async (
   const tree: EndableInside = await workspace.nest()
   const launched = [...tree.asCaller(cwd), ...argv]
   const { variables } = variablesFor({ ...options, privateTmp: workspace.privateTmp })
-  const child = spawn(launched[0]!, launched.slice(1), { stdio: "pipe", env: { ...variables }, ...tree.spawnExtras })
+  const child = spawn(launched[0]!, launched.slice(1), {
+    stdio: "pipe",
+    env: { ...variables, ...tree.variablesOfAll },
+    ...tree.spawnOptions(cwd)
+  })
   child.stdin.on("error", () => undefined)
-  let running = true
+  const leader = { running: true }
   let ended = false
   const end = async (): Promise<void> => {
     await tree.end()
@@ -40,7 +44,7 @@ export const start = async (
   }
   const exit = new Promise<ProcessExit>((resolve) => {
     child.once("exit", (code, signal) => {
-      running = false
+      leader.running = false
       // A tree that ended as a whole leaves no namespace behind; one that did not stays visible until it is killed.
       const settled = tree.quiet() || tree.processes().length === 0 ? end() : Promise.resolve()
       void settled.finally(() => resolve({ code, signal }))
@@ -55,13 +59,13 @@ export const start = async (
     await tree.end()
     throw error
   }
-  const identity = await identify(child.pid!, () => running)
+  const identity = await identify(child.pid!, () => leader.running)
 
   const kill = async (graceMs: number): Promise<void> => {
     if (ended) return
     await tree.signal("TERM", ["all"])
     const deadline = performance.now() + graceMs
-    while (tree.alive && performance.now() < deadline && (running || tree.processes().length > 0)) {
+    while (tree.alive && performance.now() < deadline && (leader.running || tree.processes().length > 0)) {
       await new Promise((resolve) => setTimeout(resolve, 5))
     }
     await end()
@@ -77,7 +81,7 @@ export const start = async (
       guarantee: workspace.guarantee,
       wait: Effect.promise(() => exit),
       kill: (how) => Effect.promise(() => kill(how?.graceMs ?? 2000)),
-      provenGone: Effect.sync(() => ended || (!running && (!tree.alive || tree.processes().length === 0)))
+      provenGone: Effect.sync(() => ended || (!leader.running && (!tree.alive || tree.processes().length === 0)))
     },
     end: async () => {
       await kill(0)

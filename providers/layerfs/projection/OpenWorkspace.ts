@@ -1,0 +1,280 @@
+/**
+ * An open workspace: the contract's calls over an open tree, one after the other, and the decision at its end.
+ * Promise: closing never drops a change that no checkpoint holds: the files are kept and listed by `left`; an upper that is
+ * exactly its last checkpoint becomes that commit's layer. Rules: W4, W8, W9, W10, W11, W12, W19, W21, L2.
+ */
+import * as Effect from "effect/Effect"
+import * as Semaphore from "effect/Semaphore"
+import { newId } from "../../../src/base/Id.ts"
+import { type PathInput, show, type TreePath } from "../../../src/base/PathBytes.ts"
+import { ProcessesRunning, WorkspaceClosed } from "../../../src/workspace/WorkspaceError.ts"
+import type {
+  Actor,
+  Change,
+  CheckpointOutcome,
+  GrepMatch,
+  Workspace
+} from "../../../src/workspace/WorkspaceProvider.ts"
+import { applyBatch } from "./Batch.ts"
+import { Beneath, pathError } from "./Beneath.ts"
+import * as Direct from "./DirectCalls.ts"
+import { exec, spawnFailed } from "./Exec.ts"
+import { compileGlob } from "./Glob.ts"
+import type { HarvestInput } from "./Harvest.ts"
+import { locate } from "./Locate.ts"
+import type { OpenTree, Parts } from "./OpenTree.ts"
+import { removeTree } from "./RemoveTree.ts"
+import { settle } from "./Settle.ts"
+import { spoolUnreadable } from "./Spool.ts"
+import { type Started, start } from "./Started.ts"
+
+type State = "open" | "closed"
+
+export class OpenWorkspace {
+  readonly tree: OpenTree
+  readonly #parts: Omit<Parts, "tools">
+  readonly #branch: string
+  readonly #actor: Actor
+  readonly #beneath: Beneath
+  readonly #lock = Semaphore.makeUnsafe(1)
+  readonly #started = new Set<Started>()
+  #state: State = "open"
+  #head: string
+  /** Of the last harvest whose outcome was committed or unchanged, with the commit it stands for. */
+  #clean: { readonly commit: string; readonly fingerprint: string; readonly adoptable: boolean } | undefined
+
+  constructor(parts: Omit<Parts, "tools">, tree: OpenTree, at: { branch: string; base: string; actor: Actor }) {
+    this.#parts = parts
+    this.tree = tree
+    this.#branch = at.branch
+    this.#actor = at.actor
+    this.#head = at.base
+    this.#beneath = new Beneath(tree.root, tree.path)
+  }
+
+  #checkOpen(): void {
+    if (this.#state === "open" && this.tree.inside.alive) return
+    const state = this.#state === "open" ? "interrupted" : "closed"
+    throw new WorkspaceClosed({
+      message: state === "closed" ? "The workspace is closed." : "The workspace's holder process is gone.",
+      remedy:
+        state === "closed"
+          ? "Open the branch again."
+          : "Its files are kept: see `left`, then `recover` or `discardLeft`.",
+      workspace: this.tree.id,
+      state
+    })
+  }
+
+  /** One call at a time (W11), on an open workspace. */
+  #serial<A, E>(work: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, E> {
+    return this.#lock.withPermits(1)(
+      settle<A, E>(async (signal) => {
+        this.#checkOpen()
+        return work(signal)
+      })
+    )
+  }
+
+  /** A working directory as the launcher takes it: absolute, inside, and a directory. */
+  #workingDirectory(cwd: string | undefined): string {
+    const at = this.#beneath.resolve(cwd ?? "", true, (place) => {
+      if (place.stat === undefined) throw pathError("notFound", place.path)
+      if (!place.stat.isDirectory()) throw pathError("notADirectory", place.path)
+      return place.path
+    })
+    const root = Buffer.from(this.tree.path, "latin1").toString("utf8")
+    return at === "" ? root : `${root}/${Buffer.from(at, "latin1").toString("utf8")}`
+  }
+
+  #checkProgram(program: string, path: string | undefined): void {
+    if (this.tree.holder !== null && !locate(this.tree.holder, program, path)) {
+      throw spawnFailed(program, "there is no such program")
+    }
+  }
+
+  async #harvesting<R extends object>(
+    request: (input: HarvestInput) => Promise<R | { readonly unreadable: readonly string[] }>
+  ): Promise<R> {
+    let reply = await request(this.tree.harvestInput())
+    if ("unreadable" in reply) {
+      const spool = await spoolUnreadable(this.tree, reply.unreadable)
+      reply = await request(this.tree.harvestInput(spool.spool)).finally(() => removeTree(spool.directory))
+    }
+    if ("unreadable" in reply) throw pathError("denied", reply.unreadable[0] ?? "")
+    return reply as R
+  }
+
+  /** Harvest and commit; see `checkpoint` of the contract. */
+  async commitHarvest(options: Parameters<Workspace["checkpoint"]>[0] = {}): Promise<CheckpointOutcome> {
+    const live = !this.tree.inside.quiet()
+    if (live && options.allowLive !== true) this.#refuseLive()
+    const operationId = options.operationId ?? newId("operation")
+    const { outcome, fingerprint, skipped } = await this.#harvesting((harvest) =>
+      this.#parts.store.checkpoint({
+        branch: this.#branch,
+        expectedHead: this.#head,
+        harvest,
+        message: options.message ?? "",
+        operationId,
+        actor: options.actor ?? this.#actor,
+        keepTimes: options.keepTimes ?? false,
+        live
+      })
+    )
+    if (outcome.outcome === "committed" || outcome.outcome === "unchanged") {
+      this.#head = outcome.commit
+      // A live upper may have changed since; one that was unchanged may hold other times than its commit (W8).
+      const adoptable = outcome.outcome === "committed" && !live && skipped.length === 0
+      if (outcome.outcome === "committed" || this.#clean?.fingerprint !== fingerprint) {
+        this.#clean = { commit: outcome.commit, fingerprint, adoptable }
+      }
+    }
+    return outcome
+  }
+
+  #refuseLive(): void {
+    const processes = this.tree.inside.processes().map(({ pid, command }) => ({ pid, command }))
+    if (processes.length === 0) return
+    throw new ProcessesRunning({
+      message: `${processes.length} processes are still running inside the workspace.`,
+      remedy: "Wait for them or end them, or ask for `allowLive` and accept a state caught in mid-write.",
+      workspace: this.tree.id,
+      processes
+    })
+  }
+
+  async #preview(): Promise<{ readonly changes: readonly Change[]; readonly fingerprint: string }> {
+    return this.#harvesting((harvest) => this.#parts.store.preview(this.#head, harvest))
+  }
+
+  /** Ends everything inside; used before a capture that must be quiet, and at the end. */
+  async endProcesses(): Promise<void> {
+    for (const started of this.#started) await started.end()
+    this.#started.clear()
+    for (let round = 0; round < 500 && !this.tree.inside.quiet(); round += 1) {
+      if (this.tree.inside.processes().length > 0) await this.tree.inside.signal("KILL", ["all"])
+      else await new Promise((resolve) => setTimeout(resolve, 1))
+    }
+  }
+
+  /** The end of the scope. Never rejects for what the caller could not have prevented: such a row stays for `left`. */
+  async close(): Promise<void> {
+    if (this.#state === "closed") return
+    this.#state = "closed"
+    const { store, layers } = this.#parts
+    const { id, inside } = this.tree
+    let kept: string | undefined
+    let adopt = false
+    if (inside.alive) {
+      await this.endProcesses()
+      try {
+        const { changes, fingerprint } = await this.#preview()
+        if (changes.length > 0) kept = `${changes.length} changes without a checkpoint`
+        adopt = this.#clean?.adoptable === true && this.#clean.fingerprint === fingerprint
+      } catch {
+        kept = "its changes could not be read at the end"
+      }
+      await this.tree.end()
+    } else {
+      await this.tree.end()
+      // The holder died under us: whatever the upper holds is for a command to decide (W23).
+      kept = "its holder process ended"
+    }
+    if (kept !== undefined) return store.updateWorkspace(id, { state: "kept", note: kept })
+    if (adopt && this.tree.projection === "overlay") {
+      await layers.adopt(this.#clean!.commit, this.tree.lowers, this.tree.content)
+    }
+    await removeTree(this.tree.work)
+    await store.updateWorkspace(id, { state: "closed" })
+  }
+
+  async #discard(reason: string): Promise<void> {
+    this.#state = "closed"
+    await this.endProcesses()
+    await this.tree.end()
+    await this.#parts.store.updateWorkspace(this.tree.id, { state: "discarded", note: reason })
+    await removeTree(this.tree.work)
+  }
+
+  async #grep(pattern: RegExp, options: { readonly glob?: string; readonly limit?: number }): Promise<GrepMatch[]> {
+    const wanted = options.glob === undefined ? () => true : compileGlob(options.glob)
+    const expression = new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, ""))
+    const paths: TreePath[] = []
+    await Direct.walk(this.#beneath, (path, stat) => {
+      if (stat.isFile() && wanted(path)) paths.push(path)
+    })
+    const matches: GrepMatch[] = []
+    for (const path of paths.sort()) {
+      const bytes = await Direct.readFile(this.#beneath, Buffer.from(path, "latin1")).catch(() => undefined)
+      if (bytes === undefined || bytes.subarray(0, 8192).includes(0)) continue
+      for (const [index, text] of bytes.toString("utf8").split("\n").entries()) {
+        if (!expression.test(text)) continue
+        matches.push({ ...show(path), line: index + 1, text })
+        if (matches.length >= (options.limit ?? Number.POSITIVE_INFINITY)) return matches
+      }
+    }
+    return matches
+  }
+
+  /** What callers hold. */
+  service(): Workspace {
+    const { tree } = this
+    const b = this.#beneath
+    const root = Buffer.from(tree.path, "latin1").toString("utf8")
+    const startProcess: Workspace["start"] = (argv, options = {}) =>
+      Effect.acquireRelease(
+        this.#serial<Started, never>(async () => {
+          const cwd = this.#workingDirectory(options.cwd)
+          this.#checkProgram(argv[0], options.env?.["PATH"])
+          const started = await start(tree.inside, argv, options, cwd)
+          this.#started.add(started)
+          return started
+        }),
+        (started) =>
+          Effect.promise(async () => {
+            this.#started.delete(started)
+            await started.end()
+          })
+      ).pipe(Effect.map((started) => started.process))
+    return {
+      id: tree.id,
+      branch: this.#branch,
+      head: Effect.sync(() => this.#head),
+      projection: tree.projection,
+      path: root,
+      isolation: tree.isolation,
+      environment: { root, spawn: startProcess as Workspace["environment"]["spawn"] },
+      read: (path) => this.#serial(() => Direct.readFile(b, path)),
+      write: (path, bytes, options) => this.#serial(() => Direct.writeFile(b, path, bytes, options?.mode)),
+      splice: (path, offset, count, bytes) => this.#serial(() => Direct.splice(b, path, offset, count, bytes)),
+      edit: (path, find, replace) => this.#serial(() => Direct.edit(b, path, find, replace)),
+      apply: (operations) => this.#serial(() => applyBatch(b, operations, tree.work)),
+      list: (path) => this.#serial(async () => Direct.list(b, path)),
+      stat: (path) => this.#serial(async () => Direct.stat(b, path)),
+      glob: (pattern) =>
+        this.#serial(async () => {
+          const wanted = compileGlob(pattern)
+          const found: TreePath[] = []
+          await Direct.walk(b, (path) => wanted(path) && found.push(path))
+          return found.sort().map(show)
+        }),
+      grep: (pattern, options = {}) => this.#serial(() => this.#grep(pattern, options)),
+      copy: (from, to) => this.#serial(() => Direct.copy(b, from, to)),
+      move: (from, to) => this.#serial(() => Direct.move(b, from, to)),
+      remove: (path: PathInput) => this.#serial(async () => Direct.remove(b, path)),
+      exec: (command, options = {}) =>
+        this.#serial(async (signal) => {
+          const cwd = this.#workingDirectory(options.cwd)
+          if (typeof command !== "string") this.#checkProgram(command[0], options.env?.["PATH"])
+          const result = await exec(tree.inside, command, options, cwd, signal)
+          this.#checkOpen()
+          return result
+        }),
+      start: startProcess,
+      changes: this.#serial(async () => (await this.#preview()).changes),
+      checkpoint: (options) => this.#serial(() => this.commitHarvest(options)),
+      discard: (reason) => this.#serial(() => this.#discard(reason))
+    }
+  }
+}

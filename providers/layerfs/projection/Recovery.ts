@@ -1,0 +1,153 @@
+/**
+ * Workspaces that nobody closed, or that were closed with changes: listed, committed to a branch of their own, or dropped.
+ * Promise: a live workspace of another process is never touched; an upper is mounted only with the layers, options and
+ * kernel that its row names, else `WorkspaceUnreadable` and nothing is deleted. Rules: W12, W23, G75.
+ */
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { newId } from "../../../src/base/Id.ts"
+import { RefNotFound, Unavailable, WorkspaceUnreadable } from "../../../src/workspace/WorkspaceError.ts"
+import type { CheckpointOutcome, LeftWorkspace } from "../../../src/workspace/WorkspaceProvider.ts"
+import type { WorkspaceRow } from "../RefStore.ts"
+import { bootId, kernelRelease, startTimeOf } from "./Machine.ts"
+import { bytesOf, holdNamespaces, type OpenTree, overlayOptions, type Parts, workOf } from "./OpenTree.ts"
+import { notIsolated, withoutProtection } from "./Isolation.ts"
+import { insideOf } from "./Inside.ts"
+import { OpenWorkspace } from "./OpenWorkspace.ts"
+import { plainInside } from "./PlainInside.ts"
+import { removeTree } from "./RemoveTree.ts"
+import type { StorePort } from "./StorePort.ts"
+
+type RecoveryParts = Omit<Parts, "tools"> & { readonly tools: Parts["tools"] | undefined }
+
+/** True when the process that keeps the workspace open is still that process. */
+const holderLives = (row: WorkspaceRow): boolean =>
+  row.holderPid !== null &&
+  row.bootId === bootId() &&
+  row.holderStart !== null &&
+  startTimeOf(row.holderPid) === row.holderStart
+
+const stateOf = (row: WorkspaceRow): LeftWorkspace["state"] | undefined => {
+  if (row.state === "kept") return "kept"
+  return row.state === "open" && !holderLives(row) ? "interrupted" : undefined
+}
+
+export const listLeft = async (store: StorePort): Promise<readonly LeftWorkspace[]> => {
+  const rows = await store.workspaces(["open", "kept"])
+  return rows.flatMap((row) => {
+    const state = stateOf(row)
+    const { id, branch, base, projection, at } = row
+    return state === undefined ? [] : [{ id, branch, base, state, projection, since: at }]
+  })
+}
+
+const leftRow = async (store: StorePort, id: string): Promise<WorkspaceRow> => {
+  const row = (await store.workspaces(["open", "kept"])).find((found) => found.id === id)
+  if (row !== undefined && stateOf(row) !== undefined) return row
+  throw new RefNotFound({
+    message: row === undefined ? "No workspace with this id waits for a decision." : "The workspace is open and alive.",
+    remedy: "List the waiting ones with `left`. A live workspace is ended by its scope.",
+    ref: id
+  })
+}
+
+const unreadable = (row: WorkspaceRow, why: string): WorkspaceUnreadable =>
+  new WorkspaceUnreadable({
+    message: `The workspace cannot be mounted as it was written: ${why}. Nothing was deleted.`,
+    remedy: "Recover it on the kernel and with the Coppice version that wrote it, or drop it with `discardLeft`.",
+    workspace: row.id
+  })
+
+/** The tree of a row again, without isolation: no attempt runs in it, it is only read. */
+const reopen = async (parts: RecoveryParts, row: WorkspaceRow): Promise<OpenTree> => {
+  const work = workOf(parts.store, row.id)
+  const content = path.join(work, row.projection === "overlay" ? "upper" : "tree")
+  if (!fs.existsSync(content)) throw unreadable(row, "its files are not there")
+  const common = { id: row.id, projection: row.projection, isolation: notIsolated, content, work, lowers: row.lowers }
+  if (row.projection === "copy") {
+    const root = fs.openSync(content, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY)
+    const snapshot = bytesOf(path.join(work, "snapshot"))
+    return {
+      ...common,
+      path: bytesOf(content),
+      inside: plainInside(row.id, content),
+      holder: null,
+      root,
+      harvestInput: () => ({ kind: "scan", tree: bytesOf(content), snapshot }),
+      end: async () => fs.closeSync(root)
+    }
+  }
+  if (row.kernel !== kernelRelease()) throw unreadable(row, `it was written under kernel ${row.kernel}`)
+  if (row.mountOptions !== overlayOptions(row.lowers, row.id)) throw unreadable(row, "its mount options are not ours")
+  if (row.lowers.length === 1) await parts.layers.restore(row.base, row.lowers[0]!)
+  if (!parts.layers.available(row.lowers)) throw unreadable(row, "a layer below it is gone")
+  if (parts.tools === undefined) {
+    throw new Unavailable({
+      message: "This machine lacks the tools to mount an overlay.",
+      remedy: "Run `probe` and install what it names.",
+      what: "overlay",
+      missing: ["util-linux"]
+    })
+  }
+  const stage = bytesOf(path.join(work, "stage"))
+  const held = await holdNamespaces(
+    { store: parts.store, tools: parts.tools },
+    { path: stage, makeBelow: null },
+    {
+      ...row,
+      record: false,
+      directory: path.join(parts.store.directory, "cache"),
+      work,
+      plan: {
+        ...withoutProtection,
+        workspacePath: stage,
+        overlayOptions: row.mountOptions,
+        bindTree: null,
+        stage,
+        makeBelow: null
+      }
+    }
+  )
+  return {
+    ...common,
+    ...held,
+    path: stage,
+    inside: insideOf(held.holder, { privateTmp: false, isolation: "none" }),
+    harvestInput: (spool) => ({
+      kind: "overlay",
+      upper: bytesOf(content),
+      merged: `/proc/self/fd/${held.root}`,
+      ...(spool === undefined ? {} : { spool })
+    })
+  }
+}
+
+/** The upper stands against the layers it was mounted on, so the recovered branch starts at their commit. */
+export const recoverLeft = async (
+  parts: RecoveryParts,
+  id: string
+): Promise<{ readonly branch: string; readonly checkpoint: CheckpointOutcome }> => {
+  const row = await leftRow(parts.store, id)
+  const tree = await reopen(parts, row)
+  try {
+    // Named by the workspace: a recovery that is repeated after a crash finds its own branch and commit again.
+    const branch = await parts.store.fork(row.base, `recovered-${id}`, `${id}.recovery-branch`)
+    const workspace = new OpenWorkspace(parts, tree, { branch: branch.id, base: row.base, actor: {} })
+    const message = `Recovered from workspace ${id}`
+    const checkpoint = await workspace.commitHarvest({ message, operationId: `${id}.recovery` })
+    await tree.end()
+    await parts.store.updateWorkspace(id, { state: "closed", note: `recovered to ${branch.id}` })
+    await removeTree(tree.work)
+    return { branch: branch.id, checkpoint }
+  } finally {
+    await tree.end()
+  }
+}
+
+export const discardLeft = async (store: StorePort, id: string, reason: string): Promise<void> => {
+  const row = await leftRow(store, id)
+  await store.updateWorkspace(row.id, { state: "discarded", note: reason })
+  await removeTree(workOf(store, id))
+}
+
+export const newWorkspaceId = (): string => newId("workspace")

@@ -1,0 +1,114 @@
+/**
+ * The projections of LayerFS: how a commit becomes a directory in which commands run, and how that becomes a commit again.
+ * Promise: each projection is probed and named, never swapped in silence; nothing outlives its scope. Rules: W2, W4, W12,
+ * W17, W23, L2.
+ */
+import * as path from "node:path"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import { RefNotFound, Unavailable } from "../../../src/workspace/WorkspaceError.ts"
+import type {
+  Manifest,
+  OpenOptions,
+  Probe,
+  Projection,
+  Workspace,
+  WorkspaceProvider
+} from "../../../src/workspace/WorkspaceProvider.ts"
+import { DiskLayers } from "./DiskLayers.ts"
+import { findTools, probeMachine } from "./Machine.ts"
+import { openCopy, openOverlay, type OpenTree } from "./OpenTree.ts"
+import { OpenWorkspace } from "./OpenWorkspace.ts"
+import { discardLeft, listLeft, newWorkspaceId, recoverLeft } from "./Recovery.ts"
+import { settle } from "./Settle.ts"
+import type { StorePort } from "./StorePort.ts"
+
+export type Projections = Pick<WorkspaceProvider, "probe" | "open" | "execOn" | "left" | "recover" | "discardLeft">
+
+/** What the projections add to the provider's manifest (W1, L15). */
+export const projectionManifest: Pick<
+  Manifest,
+  "visiblePath" | "unprivileged" | "mountAtChosenPath" | "hardLinks" | "stableInodes" | "renameDirectory"
+> = {
+  visiblePath: true,
+  unprivileged: true,
+  mountAtChosenPath: true,
+  hardLinks: "splitOnWrite",
+  stableInodes: false,
+  renameDirectory: "copyOnly"
+}
+
+type Opened = { readonly workspace: OpenWorkspace }
+
+/** `now` is the caller's clock in milliseconds. Starts nothing and probes nothing before it is asked to. */
+export const makeProjections = (store: StorePort, now: () => number): Projections => {
+  const layers = new DiskLayers(store)
+  const { tools } = findTools()
+  let probed: Promise<Probe> | undefined
+  const probe = (): Promise<Probe> => (probed ??= probeMachine(path.join(store.directory, "work")))
+
+  const choose = async (wanted: Projection | "auto"): Promise<{ projection: Projection; namespaces: boolean }> => {
+    const overlay = (await probe()).projections.find((found) => found.projection === "overlay")!
+    // A kernel that refuses the overlay on this disk may still give namespaces; one that lacks a tool gives neither.
+    const namespaces = overlay.available || overlay.missing.every(({ what }) => what.startsWith("overlayfs"))
+    const usable = namespaces && tools !== undefined && process.platform === "linux"
+    if (wanted === "copy") return { projection: "copy", namespaces: usable }
+    if (overlay.available) return { projection: "overlay", namespaces: true }
+    if (wanted === "auto") return { projection: "copy", namespaces: usable }
+    throw new Unavailable({
+      message: "The overlay projection does not work on this machine.",
+      remedy: overlay.missing.map(({ remedy }) => remedy).join(" "),
+      what: "overlay",
+      missing: overlay.missing.map(({ what }) => what)
+    })
+  }
+
+  const openTree = async (branchId: string, options: OpenOptions): Promise<Opened> => {
+    const branch = await store.branch(branchId)
+    if (branch === undefined) {
+      throw new RefNotFound({ message: "No branch has this id.", remedy: "Fork one first.", ref: branchId })
+    }
+    const { projection, namespaces } = await choose(options.projection ?? "auto")
+    const at = now()
+    const { head: base, project } = branch
+    const request = { id: newWorkspaceId(), branch: branch.id, base, project, options, at }
+    const tree: OpenTree =
+      projection === "overlay"
+        ? await openOverlay({ store, layers, tools: tools! }, request)
+        : await openCopy({ store, tools }, request, namespaces)
+    return {
+      workspace: new OpenWorkspace({ store, layers }, tree, { branch: branch.id, base, actor: options.actor ?? {} })
+    }
+  }
+
+  const acquire = (branch: string, options: OpenOptions): Effect.Effect<OpenWorkspace, never, Scope.Scope> =>
+    Effect.acquireRelease(
+      settle<OpenWorkspace, never>(async () => (await openTree(branch, options)).workspace),
+      (workspace) => Effect.promise(() => workspace.close().catch(() => undefined))
+    )
+
+  const open: Projections["open"] = (branch, options = {}) =>
+    acquire(branch, options).pipe(Effect.map((workspace): Workspace => workspace.service()))
+
+  const execOn: Projections["execOn"] = (branch, command, options = {}) =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const workspace = yield* acquire(branch, options)
+        const service = workspace.service()
+        const result = yield* service.exec(command, options)
+        // The call ends here (L2): what it left running is ended before the files are read.
+        yield* Effect.promise(() => workspace.endProcesses())
+        const checkpoint = yield* service.checkpoint(options)
+        return { result, checkpoint }
+      })
+    )
+
+  return {
+    probe: Effect.promise(probe),
+    open,
+    execOn,
+    left: settle(() => listLeft(store)),
+    recover: (workspace) => settle(() => recoverLeft({ store, layers, tools }, workspace)),
+    discardLeft: (workspace, reason) => settle(() => discardLeft(store, workspace, reason))
+  }
+}
