@@ -234,7 +234,8 @@ export const openCopy = async (
   })
 }
 
-const once = (run: () => Promise<void>): (() => Promise<void>) => {
+/** Runs at most once, whoever asks. */
+export const once = (run: () => Promise<void>): (() => Promise<void>) => {
   let running: Promise<void> | undefined
   return () => (running ??= run())
 }

@@ -10,7 +10,7 @@ import { RefNotFound, Unavailable, WorkspaceUnreadable } from "../../../src/work
 import type { CheckpointOutcome, LeftWorkspace } from "../../../src/workspace/WorkspaceProvider.ts"
 import type { WorkspaceRow } from "../RefStore.ts"
 import { bootId, kernelRelease, startTimeOf } from "./Machine.ts"
-import { bytesOf, holdNamespaces, type OpenTree, overlayOptions, type Parts, workOf } from "./OpenTree.ts"
+import { bytesOf, holdNamespaces, once, type OpenTree, overlayOptions, type Parts, workOf } from "./OpenTree.ts"
 import { notIsolated, withoutProtection } from "./Isolation.ts"
 import { insideOf } from "./Inside.ts"
 import { OpenWorkspace } from "./OpenWorkspace.ts"
@@ -74,7 +74,7 @@ const reopen = async (parts: RecoveryParts, row: WorkspaceRow): Promise<OpenTree
       holder: null,
       root,
       harvestInput: () => ({ kind: "scan", tree: bytesOf(content), snapshot }),
-      end: async () => fs.closeSync(root)
+      end: once(async () => fs.closeSync(root))
     }
   }
   if (row.kernel !== kernelRelease()) throw unreadable(row, `it was written under kernel ${row.kernel}`)
