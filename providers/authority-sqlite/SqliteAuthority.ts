@@ -117,7 +117,7 @@ export class SqliteAuthority implements AuthorityStore {
             } catch (error) {
               if (error instanceof Refusal) outcomes.push({ _tag: "Refused", error: error.error })
               else if (isStorage(error)) throw error
-              else result = { waiting, defect: error }
+              else result = { waiting, defect: storageError(error) }
             }
           }
           settled.push(result)

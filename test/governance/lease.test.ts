@@ -1,0 +1,318 @@
+import { spawnSync } from "node:child_process"
+import { join } from "node:path"
+import fc from "fast-check"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import { assert, test } from "vitest"
+import {
+  Authority,
+  Evidence,
+  type Fence,
+  Goals,
+  type Lease,
+  Leases,
+  leaseTtl,
+  Quota,
+  Todos
+} from "../../src/governance/index.ts"
+import { hold, newBench, newGoal, newTodo, seed } from "./authority.ts"
+
+const digest = `sha256:${"a".repeat(64)}`
+const codeOf = async (bench: Awaited<ReturnType<typeof newBench>>, effect: Effect.Effect<unknown, any, Authority>) => {
+  const result = await bench.run(Effect.result(effect))
+  return Result.isFailure(result)
+    ? `${result.failure.code}${result.failure.why === undefined ? "" : `:${result.failure.why}`}`
+    : "ok"
+}
+
+test("G30 a lease lasts 45 minutes unless said otherwise, at most 24 hours, and its token cannot be guessed", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const [a, b] = [await newTodo(bench, goal), await newTodo(bench, goal)]
+  const lease = await hold(bench, a)
+  assert.equal(lease.expiresAt - bench.now, 45 * 60_000)
+  assert.equal(Buffer.from(lease.fence.token, "base64url").length, 32)
+  const longest = await hold(bench, b, "ada", { ttlMs: leaseTtl.maxMs })
+  assert.equal(longest.expiresAt - bench.now, 24 * 3_600_000)
+  assert.notEqual(longest.fence.token, lease.fence.token)
+  for (const ttlMs of [0, -1, 1.5, leaseTtl.maxMs + 1, Number.NaN]) {
+    assert.equal(await codeOf(bench, Leases.acquire({ todo: a.id, agent: "ada", ttlMs })), "INVALID_INPUT")
+  }
+})
+
+test("G30 a released lease stays as a tombstone; epoch and version never go back; a used command id is burnt", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const todo = await newTodo(bench, goal)
+  const first = await bench.run(Leases.acquire({ todo: todo.id, agent: "ada", commandId: "cmd_l" }))
+  await bench.run(Leases.release({ fence: first.fence }))
+  const tombstone = await bench.run(Leases.inspect({ todo: todo.id }))
+  assert.deepInclude(tombstone, { owner: "ada", epoch: 1, version: 2, releasedAt: bench.now })
+  const replay = await bench.run(Leases.acquire({ todo: todo.id, agent: "ada", commandId: "cmd_l" }))
+  assert.isTrue(replay.replayed)
+  assert.equal(await codeOf(bench, Leases.renew({ fence: replay.fence })), "LEASE_LOST:released")
+  const second = await hold(bench, todo, "bob")
+  assert.deepInclude(second, { epoch: 2, version: 3 })
+  assert.deepInclude(second.previous, { owner: "ada", epoch: 1, ended: "released" })
+})
+
+test("G31 renew, transfer and release name token, epoch and version; any that does not match loses and changes nothing", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const todo = await newTodo(bench, goal)
+  const lease = await hold(bench, todo)
+  const wrong: [Partial<Fence>, string][] = [
+    [{ token: "x" }, "token"],
+    [{ epoch: 2 }, "epoch"],
+    [{ version: 9 }, "version"]
+  ]
+  for (const [change, why] of wrong) {
+    const fence = { ...lease.fence, ...change }
+    for (const call of [
+      Leases.renew({ fence }),
+      Leases.release({ fence }),
+      Leases.transfer({ fence, to: "bob", reason: "r" })
+    ]) {
+      assert.equal(await codeOf(bench, call as Effect.Effect<unknown, any, Authority>), `LEASE_LOST:${why}`)
+    }
+  }
+  assert.deepInclude(await bench.run(Leases.inspect({ todo: todo.id })), { epoch: 1, version: 1, releasedAt: null })
+  bench.now += 1000
+  const renewed = await bench.run(Leases.renew({ fence: lease.fence, ttlMs: 5000 }))
+  assert.deepInclude(renewed, { epoch: 1, version: 2, expiresAt: bench.now + 5000 })
+  assert.equal(await codeOf(bench, Leases.renew({ fence: lease.fence })), "LEASE_LOST:version")
+  const moved = await bench.run(
+    Leases.transfer({ fence: renewed.fence, to: "bob", reason: "bob knows it", oldExecutor: "ended" })
+  )
+  assert.deepInclude(moved, { owner: "bob", epoch: 2, version: 3 })
+  assert.deepEqual(moved.previous, {
+    owner: "ada",
+    epoch: 1,
+    ended: "transferred",
+    oldExecutor: "ended",
+    reason: "bob knows it"
+  })
+  assert.equal(await codeOf(bench, Leases.release({ fence: renewed.fence })), "LEASE_LOST:epoch")
+  await bench.run(Leases.release({ fence: moved.fence }))
+})
+
+test("G32 C51 two sessions with the same agent name: one holds, the other is refused, and its guess of the fence is worth nothing", async () => {
+  const bench = await newBench({ now: Date.now })
+  const goal = await newGoal(bench)
+  const todo = await newTodo(bench, goal)
+  const mine = await hold(bench, todo)
+  const program = join(import.meta.dirname, "programs", "claimer.ts")
+  const other = spawnSync(process.execPath, [program, bench.directory, goal.id, "ada"], { encoding: "utf8" })
+  assert.deepEqual(JSON.parse(other.stdout), { claimed: [], errors: [], refusals: 1 })
+  const error = await bench.fails(Leases.acquire({ todo: todo.id, agent: "ada" }))
+  assert.deepInclude(error, { code: "LEASE_HELD", owner: "ada", epoch: 1 })
+  assert.equal(await codeOf(bench, Leases.renew({ fence: { ...mine.fence, token: "ada" } })), "LEASE_LOST:token")
+  assert.equal((await bench.run(Leases.renew({ fence: mine.fence }))).version, 2)
+})
+
+test("G33 expiry ends authority at its very millisecond, but does not prove that the work stopped", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const todo = await newTodo(bench, goal)
+  const lease = await hold(bench, todo, "ada", { ttlMs: 1000 })
+  bench.now += 999
+  assert.equal(await codeOf(bench, Leases.acquire({ todo: todo.id, agent: "bob" })), "LEASE_HELD")
+  bench.now += 1
+  assert.equal(await codeOf(bench, Leases.renew({ fence: lease.fence })), "LEASE_LOST:expired")
+  const taken = await bench.run(
+    Leases.acquire({ todo: todo.id, agent: "bob", reason: "ada's lease ran out", oldExecutor: "running" })
+  )
+  assert.equal(taken.epoch, 2)
+  assert.deepEqual(taken.previous, {
+    owner: "ada",
+    epoch: 1,
+    ended: "expired",
+    oldExecutor: "running",
+    reason: "ada's lease ran out"
+  })
+  const journal = await bench.store.journal({ after: 0, limit: 100 })
+  assert.equal(journal.filter((entry) => entry.type === "lease.acquired").length, 2)
+  bench.now += 10
+  await bench.run(Leases.release({ fence: taken.fence }))
+  const silent = await hold(bench, todo)
+  assert.equal(silent.previous?.oldExecutor, "unknown")
+})
+
+test("G34 overlapping write scopes of live leases conflict, with every conflict listed; closed todos do not count", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const scoped = (writeScopes: string[]) => newTodo(bench, goal, { writeScopes })
+  const core = await scoped(["packages/core"])
+  const gate = await scoped(["packages/gate", "docs"])
+  const both = await scoped(["packages/core/src/sum.ts", "docs/"])
+  const apart = await scoped(["packages/corelib"])
+  const held = await hold(bench, core)
+  const second = await hold(bench, gate, "bob")
+  await hold(bench, apart, "bob")
+  const error = await bench.fails(Leases.acquire({ todo: both.id, agent: "ada" }))
+  assert.deepInclude(error, { code: "SCOPE_CONFLICT" })
+  assert.sameDeepMembers((error as unknown as { conflicts: unknown[] }).conflicts, [
+    { todo: core.id, owner: "ada", scopes: ["packages/core"] },
+    { todo: gate.id, owner: "bob", scopes: ["docs"] }
+  ])
+  await bench.run(Todos.complete({ todo: core.id, fence: held.fence, continuation: { kind: "goalStaysActive" } }))
+  await bench.run(Leases.release({ fence: second.fence }))
+  assert.equal((await hold(bench, both)).epoch, 1)
+  assert.equal(await codeOf(bench, Todos.add({ goal: goal.id, title: "t", writeScopes: ["/etc"] })), "INVALID_INPUT")
+  assert.equal(
+    await codeOf(bench, Todos.add({ goal: goal.id, title: "t", writeScopes: ["a/../../b"] })),
+    "INVALID_INPUT"
+  )
+})
+
+test("G35 C64 release, acquire again: every write of the old holder is fenced, and completion gives the lease back in its commit", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const todo = await newTodo(bench, goal)
+  const old = await hold(bench, todo)
+  await bench.run(Leases.release({ fence: old.fence }))
+  const now = await hold(bench, todo)
+  const before = (await bench.store.verify()).entries
+  const writes = (fence: Fence): Effect.Effect<unknown, any, Authority>[] => [
+    Quota.reserve({ goal: goal.id, todo: todo.id, effectId: "e1", bound: { usd: 1, slots: 1 }, fence }),
+    Quota.spend({ goal: goal.id, todo: todo.id, effectId: "e2", spend: { usd: 1 }, fence }),
+    Evidence.record({
+      goal: goal.id,
+      todo: todo.id,
+      kind: "log",
+      digest,
+      summary: "s",
+      producer: { role: "executor", name: "ada" },
+      fence
+    }),
+    Todos.defer({ todo: todo.id, fence, reason: "r" }),
+    Todos.complete({ todo: todo.id, fence, continuation: { kind: "noFollowUp" } })
+  ]
+  for (const write of writes(old.fence)) assert.equal(await codeOf(bench, write), "LEASE_LOST:epoch")
+  const unfenced = Evidence.record({
+    goal: goal.id,
+    todo: todo.id,
+    kind: "log",
+    digest,
+    summary: "s",
+    producer: { role: "executor", name: "ada" }
+  })
+  assert.equal(await codeOf(bench, unfenced), "LEASE_LOST:none")
+  const bare = Quota.spend({ goal: goal.id, todo: todo.id, effectId: "e2", spend: { usd: 1 } })
+  assert.equal(await codeOf(bench, bare), "LEASE_HELD")
+  assert.equal((await bench.store.verify()).entries, before)
+  const [reserve, spend, evidence, , complete] = writes(now.fence)
+  for (const write of [reserve!, spend!, evidence!, complete!]) assert.equal(await codeOf(bench, write), "ok")
+  const journal = await bench.store.journal({ after: before, limit: 100 })
+  const completion = journal.find((entry) => entry.type === "todo.completed")!
+  const release = journal.find((entry) => entry.type === "lease.released")!
+  assert.equal(release.command, completion.command)
+})
+
+test("C53 every admission sees expiry by itself: nobody has to sweep", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  await newTodo(bench, goal)
+  const first = await bench.run(Todos.nextWork({ goal: goal.id, agent: "ada", ttlMs: 1000 }))
+  assert.equal(first._tag, "claimed")
+  assert.equal((await bench.run(Todos.nextWork({ goal: goal.id, agent: "bob" })))._tag, "none")
+  bench.now += 1000
+  const second = await bench.run(Todos.nextWork({ goal: goal.id, agent: "bob" }))
+  assert.deepInclude(second._tag === "claimed" ? second.lease : {}, { owner: "bob", epoch: 2 })
+})
+
+// --- a model of leases, in random order ------------------------------------------------------------------------------
+
+interface Model {
+  epoch: number
+  version: number
+  owner: string | null
+  expiresAt: number
+  token: string | null
+}
+
+test("G30 G31 G32 G33 any order of calls, expiries and stale fences agrees with a model of one holder per epoch", async () => {
+  const random = seed()
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(
+        fc.record({
+          op: fc.constantFrom("acquire", "renew", "transfer", "release", "wait"),
+          agent: fc.constantFrom("ada", "bob"),
+          ttl: fc.integer({ min: 1, max: 50 }),
+          /** Which of the fences handed out so far is shown: 0 is the newest. */
+          back: fc.integer({ min: 0, max: 2 })
+        }),
+        { minLength: 5, maxLength: 40 }
+      ),
+      async (steps) => {
+        const bench = await newBench({ durability: "disposable" })
+        const goal = await newGoal(bench)
+        const todo = await newTodo(bench, goal)
+        const model: Model = { epoch: 0, version: 0, owner: null, expiresAt: 0, token: null }
+        const fences: Fence[] = []
+        const took = (lease: Lease) => {
+          fences.unshift(lease.fence)
+          model.token = lease.fence.token
+        }
+        for (const step of steps) {
+          const live = model.token !== null && model.expiresAt > bench.now
+          const fence = fences[Math.min(step.back, fences.length - 1)]
+          const exact =
+            live &&
+            fence !== undefined &&
+            fence.token === model.token &&
+            fence.epoch === model.epoch &&
+            fence.version === model.version
+          if (step.op === "wait") {
+            bench.now += step.ttl
+          } else if (step.op === "acquire") {
+            const result = await bench.run(
+              Effect.result(Leases.acquire({ todo: todo.id, agent: step.agent, ttlMs: step.ttl }))
+            )
+            assert.equal(Result.isSuccess(result), !live)
+            if (Result.isSuccess(result)) {
+              Object.assign(model, {
+                epoch: model.epoch + 1,
+                version: model.version + 1,
+                owner: step.agent,
+                expiresAt: bench.now + step.ttl
+              })
+              took(result.success)
+            }
+          } else if (fence !== undefined && step.op === "release") {
+            const result = await bench.run(Effect.result(Leases.release({ fence })))
+            assert.equal(Result.isSuccess(result), exact)
+            if (exact) Object.assign(model, { version: model.version + 1, token: null })
+          } else if (fence !== undefined) {
+            const call: Effect.Effect<Lease, any, Authority> =
+              step.op === "renew"
+                ? Leases.renew({ fence, ttlMs: step.ttl })
+                : Leases.transfer({ fence, to: step.agent, ttlMs: step.ttl, reason: "r" })
+            const result = await bench.run(Effect.result(call))
+            assert.equal(Result.isSuccess(result), exact)
+            if (Result.isSuccess(result)) {
+              if (step.op === "transfer") Object.assign(model, { epoch: model.epoch + 1, owner: step.agent })
+              Object.assign(model, { version: model.version + 1, expiresAt: bench.now + step.ttl })
+              took(result.success)
+            }
+          }
+          if (model.epoch === 0) continue
+          const seen = await bench.run(Leases.inspect({ todo: todo.id }))
+          assert.deepEqual([seen.epoch, seen.version, seen.owner], [model.epoch, model.version, model.owner])
+          assert.equal(seen.releasedAt === null, model.token !== null)
+        }
+        await bench.store.close()
+      }
+    ),
+    { seed: random, numRuns: 25 }
+  )
+}, 60_000)
+
+test("G31 a lease outlives a pause of its goal, so that its holder can still be told to stop and release", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const lease = await hold(bench, await newTodo(bench, goal))
+  await bench.run(Goals.pause({ goal: goal.id }))
+  assert.equal(await codeOf(bench, Leases.release({ fence: lease.fence })), "ok")
+})
