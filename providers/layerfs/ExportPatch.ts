@@ -3,7 +3,7 @@
  * Promise: only what differs is read; the ignore rules are those of the newer state, the tracked files those of both.
  * Rules: W16, L3, L10.
  */
-import { mkdtempSync, rmSync } from "node:fs"
+import { mkdirSync, readdirSync, rmSync } from "node:fs"
 import { join as joinPath } from "node:path"
 import { join, parent, type TreePath } from "../../src/base/PathBytes.ts"
 import { makePatch, type PatchFile } from "../../src/workspace/Patch.ts"
@@ -15,6 +15,16 @@ import type { StoredTrees } from "./StoredTrees.ts"
 import type { TreeReader } from "./Tree.ts"
 import type { StoredEntry } from "./TreeCodec.ts"
 import { diffTrees } from "./TreeDiff.ts"
+import { isAbandonedScratch, scratchName } from "./WriterIdentity.ts"
+
+const patchScratch = "patch"
+
+/** Removes what an export left behind whose process was killed. */
+export const removeAbandonedScratch = (work: string): void => {
+  for (const name of readdirSync(work)) {
+    if (isAbandonedScratch(patchScratch, name)) rmSync(joinPath(work, name), { recursive: true, force: true })
+  }
+}
 
 export interface ExportContext {
   readonly trees: StoredTrees
@@ -70,7 +80,8 @@ export const exportPatch = async (context: ExportContext, from: CommitRow, to: C
   const indexes = [older, newer].flatMap((tree) => fileAt(reader, tree, ".git/index") ?? [])
   const hasRepository = (directory: TreePath): boolean =>
     directory !== "" && [older, newer].some((tree) => tree.entry(join(directory, ".git")) !== undefined)
-  const scratch = mkdtempSync(joinPath(context.work, "patch-"))
+  const scratch = joinPath(context.work, scratchName(patchScratch))
+  mkdirSync(scratch, { mode: 0o700 })
   try {
     return await makePatch({
       scratch,

@@ -112,6 +112,12 @@ const claimTarget = (target: Buffer): (() => void) => {
   }
 }
 
+/** Bytes that may wait in the pipe, so that tar writes one file while the next is decompressed. */
+const pipedAhead = 16 * 1024 * 1024
+
+/** Lets the pipe move on: this thread's event loop writes it. */
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
 class TarProcess {
   readonly #child: ChildProcessWithoutNullStreams
   #errors = ""
@@ -122,7 +128,9 @@ class TarProcess {
 
   constructor(target: Buffer) {
     // A fixed locale, so that names are bytes; -P, because the target is new and ours: links are kept as they are.
-    const options = "-x -P -p --no-same-owner --delay-directory-restore --no-ignore-command-error -f -".split(" ")
+    const options = "-x -b 2048 -P -p --no-same-owner --delay-directory-restore --no-ignore-command-error -f -".split(
+      " "
+    )
     this.#child = spawn("tar", options, {
       cwd: target.toString("utf8"),
       env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin", LC_ALL: "C" },
@@ -156,8 +164,9 @@ class TarProcess {
     const bytes = Buffer.concat(this.#parts, this.#size)
     this.#parts = []
     this.#size = 0
-    if (this.#child.stdin.write(bytes)) return
-    await Promise.race([once(this.#child.stdin, "drain"), this.#exit])
+    this.#child.stdin.write(bytes)
+    if (this.#child.stdin.writableLength < pipedAhead) await turn()
+    else await Promise.race([once(this.#child.stdin, "drain"), this.#exit])
   }
 
   async failure(): Promise<Error> {

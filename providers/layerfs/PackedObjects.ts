@@ -5,6 +5,7 @@
  */
 import { closeSync, openSync } from "node:fs"
 import { join } from "node:path"
+import { crashPoint } from "../../src/base/CrashPoint.ts"
 import type { Digest } from "../../src/base/Digest.ts"
 import { ObjectDamaged } from "../../src/workspace/WorkspaceError.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
@@ -250,7 +251,10 @@ export class ObjectWriter implements ObjectStore {
 
   flush(): readonly PackedObject[] {
     this.#seal()
-    if (this.#packed.length > 0) this.#pack.sync()
+    if (this.#packed.length > 0) {
+      crashPoint("layerfs.pack.written")
+      this.#pack.sync()
+    }
     return this.#packed
   }
 

@@ -13,7 +13,7 @@ import { commitChanges, type CommitContext, commitEdit, refNotFound } from "./Co
 import { checkpoint, preview, toChange } from "./Checkpoint.ts"
 import { digestOfRoot } from "./RootDigest.ts"
 import { applyOperations } from "./DirectCalls.ts"
-import { exportPatch } from "./ExportPatch.ts"
+import { exportPatch, removeAbandonedScratch } from "./ExportPatch.ts"
 import { pathError, resolvePath } from "./Lookup.ts"
 import { diffTrees } from "./TreeDiff.ts"
 import { readStats, verifyStore } from "./Verify.ts"
@@ -63,9 +63,10 @@ class OpenStore {
   }
 
   static async open(setup: WorkerSetup): Promise<OpenStore> {
-    const { index, packs } = setup.directories
+    const { index, packs, work } = setup.directories
     const db = await openIndex(index, setup.durability, () => newId("project").replace("prj_", "sto_"))
     await db.transactWithRetry(() => reclaimPacks(db, packs))
+    removeAbandonedScratch(work)
     return new OpenStore(setup, db)
   }
 

@@ -17,3 +17,17 @@ export const writerIdentity = (): string =>
 
 /** True when the writer is known to be gone. */
 export const isDead = (identity: string): boolean => isAlive(JSON.parse(identity) as Writer) === false
+
+/** The identity as part of a file name, for scratch directories that the next opening must be able to judge. */
+export const scratchName = (prefix: string): string =>
+  `${prefix}-${Buffer.from(writerIdentity()).toString("base64url")}`
+
+/** True when the scratch directory of this name was made by a writer that is known to be gone. */
+export const isAbandonedScratch = (prefix: string, name: string): boolean => {
+  if (!name.startsWith(`${prefix}-`)) return false
+  try {
+    return isDead(Buffer.from(name.slice(prefix.length + 1), "base64url").toString("utf8"))
+  } catch {
+    return false
+  }
+}

@@ -9,6 +9,7 @@ import { afterEach } from "vitest"
 import { openLayerStore, type LayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { newId } from "../../src/base/Id.ts"
 import type { TreeChange } from "../../providers/layerfs/Tree.ts"
+import { latin } from "./storeChange.ts"
 import { sha256 } from "../../src/base/Digest.ts"
 
 const cleanups: (() => unknown)[] = []
@@ -35,9 +36,6 @@ export const open = async (store: string): Promise<LayerStore> => {
   return opened
 }
 
-/** Bytes of a path as the tree has them: latin1. */
-export const latin = (text: string): string => Buffer.from(text, "utf8").toString("latin1")
-
 export const importInto = (store: LayerStore, source: string) =>
   store.call("importDirectory", { source: latin(source), name: "test", operationId: newId("operation"), at: 1 })
 
@@ -57,14 +55,6 @@ export const commitInto = async (
     at: 1,
     keepTimes
   })
-
-export const put = (path: string, text: string | Buffer, mode = 0o644): TreeChange => ({
-  op: "putFile",
-  path,
-  mode,
-  mtimeNs: 1_700_000_000_123_456_789n,
-  content: { bytes: Buffer.from(text) }
-})
 
 export interface Shown {
   readonly type: string

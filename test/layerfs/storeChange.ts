@@ -1,0 +1,13 @@
+/** Changes and paths as the store takes them; free of any test runner, so that child processes may use it. */
+import type { TreeChange } from "../../providers/layerfs/Tree.ts"
+
+/** Bytes of a path as the tree has them: latin1. */
+export const latin = (text: string): string => Buffer.from(text, "utf8").toString("latin1")
+
+export const put = (path: string, text: string | Buffer, mode = 0o644): TreeChange => ({
+  op: "putFile",
+  path,
+  mode,
+  mtimeNs: 1_700_000_000_123_456_789n,
+  content: { bytes: Buffer.from(text) }
+})
