@@ -12,6 +12,15 @@ const isAllowed = (name: string): boolean => allowed.has(name) || name.startsWit
 const gitDefaults: Readonly<Record<string, string>> = { GIT_OPTIONAL_LOCKS: "0" }
 
 /**
+ * Names that say how this machine reaches the network: proxies and certificate authorities. They are not on the list (a
+ * proxy's address may hold a password); pass them by name to what must download, such as `npm ci` in a clean checkout.
+ */
+export const networkVariables: readonly string[] = (
+  "HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy " +
+  "NODE_EXTRA_CA_CERTS NODE_USE_SYSTEM_CA SSL_CERT_FILE SSL_CERT_DIR GIT_SSL_CAINFO"
+).split(" ")
+
+/**
  * The allow-listed variables of `source`, those named in `passEnv`, and then `added`, which wins.
  * A name in `passEnv` that `source` does not have is left out.
  */

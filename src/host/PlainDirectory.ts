@@ -11,6 +11,8 @@ import { type Hold, spawnTree } from "../base/ProcessTree.ts"
 import { SpawnFailed } from "../base/Spawn.ts"
 import type { TurnEnvironment } from "./TurnEnvironment.ts"
 
+export { networkVariables } from "../base/ChildEnvironment.ts"
+
 export interface PlainDirectoryOptions {
   /** Names of variables of this process that are passed on beside the allow-listed ones. */
   readonly passEnv?: readonly string[]
