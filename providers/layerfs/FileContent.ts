@@ -56,27 +56,27 @@ export const storeFile = (objects: ObjectStore, path: string): StoredContent => 
   })
 }
 
+/** Reads no further than the size seen first: a file that grows is found out by the second look at its stat. */
 const storeOpened = (objects: ObjectStore, fd: number, expected: number): StoredContent => {
-  const buffer = Buffer.allocUnsafe(Math.min(expected + 1, blockSize))
-  const fill = (position: number): number => {
-    let done = 0
-    while (done < buffer.length) {
-      const n = readSync(fd, buffer, done, buffer.length - done, position + done)
-      if (n === 0) break
-      done += n
-    }
-    return done
-  }
+  const buffer = Buffer.allocUnsafe(Math.min(expected, blockSize))
   const ids: Buffer[] = []
   let size = 0
-  let last: Digest | undefined
-  for (let n = fill(0); n > 0 || last === undefined; n = fill(size)) {
-    last = storeBlock(objects, buffer.subarray(0, n))
-    ids.push(idToBytes(last))
+  let first: Digest | undefined
+  do {
+    const wanted = Math.min(blockSize, expected - size)
+    let n = 0
+    while (n < wanted) {
+      const got = readSync(fd, buffer, n, wanted - n, size + n)
+      if (got === 0) break
+      n += got
+    }
+    const id = storeBlock(objects, buffer.subarray(0, n))
+    first ??= id
+    ids.push(idToBytes(id))
     size += n
-    if (n < buffer.length) break
-  }
-  if (size <= blockSize && ids.length === 1) return { id: last!, size }
+    if (n < wanted) break
+  } while (size < expected)
+  if (size <= blockSize) return { id: first, size }
   return { id: objects.write("list", Buffer.concat(ids)), size }
 }
 

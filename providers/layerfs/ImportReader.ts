@@ -4,9 +4,9 @@
  * it is read is read again, and after three tries recorded as read and reported. Rules: W13, W14; C17; 01 (bounded memory).
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs"
-import { type MessagePort } from "node:worker_threads"
+import { DatabaseSync } from "node:sqlite"
+import type { MessagePort } from "node:worker_threads"
 import type { Digest } from "../../src/base/Digest.ts"
-import { Database } from "../../src/sqlite/Database.ts"
 import { frameGroup, groupTarget } from "./Group.ts"
 import { blockSize, idOf, idToBytes, zeroBlock } from "./ObjectId.ts"
 
@@ -59,7 +59,8 @@ export interface ReaderSetup {
 const attempts = 3
 
 export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void => {
-  const db = Database.open(setup.index, { readOnly: true })
+  // Plain SQLite: a thread that only reads should not spend its first 200 ms on loading an error library.
+  const db = new DatabaseSync(setup.index, { readOnly: true })
   const known = db.prepare("SELECT 1 FROM objects WHERE id = ?")
   const claims = new BigUint64Array(setup.claims)
   const mask = claims.length - 1
@@ -97,29 +98,35 @@ export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void =
   }
 
   const buffer = Buffer.allocUnsafeSlow(blockSize)
-  const fill = (fd: number, position: number): number => {
+  const fill = (fd: number, position: number, wanted: number): number => {
     let done = 0
-    while (done < blockSize) {
-      const n = readSync(fd, buffer, done, blockSize - done, position + done)
+    while (done < wanted) {
+      const n = readSync(fd, buffer, done, wanted - done, position + done)
       if (n === 0) break
       done += n
     }
     return done
   }
 
+  /** Never reads past the size that the file had at first: a file that grows faster than we read would not end. */
   const readOnce = (fd: number, file: ReadRequest, force: boolean): { id: Digest; size: number; blocks: Digest[] } => {
     if (!file.allocated && file.size > blockSize) return readHole(file.size, force)
-    const length = fill(fd, 0)
-    if (length < blockSize) return { id: store("blob", buffer.subarray(0, length), force), size: length, blocks: [] }
+    if (file.size <= blockSize) {
+      const size = fill(fd, 0, file.size)
+      return { id: store("blob", buffer.subarray(0, size), force), size, blocks: [] }
+    }
     const blocks: Digest[] = []
     let size = 0
-    for (let n = length; n > 0; n = fill(fd, size)) {
+    while (size < file.size) {
+      const n = fill(fd, size, Math.min(blockSize, file.size - size))
+      if (n === 0) break
       const bytes = buffer.subarray(0, n)
-      const id = n === blockSize ? idOf(bytes) : undefined
-      blocks.push(id === zeroBlock ? id : store("blob", bytes, force))
+      const isHole = n === blockSize && idOf(bytes) === zeroBlock
+      blocks.push(isHole ? zeroBlock : store("blob", bytes, force))
       size += n
     }
-    if (size === blockSize) return { id: blocks[0]!, size, blocks: [] }
+    // It shrank while it was read: up to one block is stored as such.
+    if (size <= blockSize) return { id: blocks[0] ?? store("blob", Buffer.alloc(0), force), size, blocks: [] }
     return { id: store("list", Buffer.concat(blocks.map(idToBytes)), force), size, blocks }
   }
 

@@ -3,12 +3,12 @@
  * Promise: nothing of the store runs on the main thread. Rules: 01 "The host's event loop".
  */
 import { parentPort, workerData } from "node:worker_threads"
-import { type ReaderSetup, serveImportReader } from "./ImportReader.ts"
+import type { ReaderSetup } from "./ImportReader.ts"
 import type { WorkerSetup } from "./LayerStore.ts"
-import { serveStore } from "./StoreServer.ts"
 
 const setup = workerData as WorkerSetup | ReaderSetup
+// Each loads only what it needs: messages that arrive meanwhile wait in the port until it is listened to.
 if (parentPort !== null) {
-  if (setup.role === "import") serveImportReader(parentPort, setup)
-  else serveStore(parentPort, setup)
+  if (setup.role === "import") (await import("./ImportReader.ts")).serveImportReader(parentPort, setup)
+  else (await import("./StoreServer.ts")).serveStore(parentPort, setup)
 }

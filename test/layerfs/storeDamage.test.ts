@@ -1,0 +1,97 @@
+/** Bytes that rot, and a format that changes. Rules: L10, W3 (verify); G5 for the index. */
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+  mkdirSync
+} from "node:fs"
+import { join } from "node:path"
+import { describe, expect, it } from "vitest"
+import { Database } from "../../src/sqlite/Database.ts"
+import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
+import { importInto, open, scratch } from "./storeFixture.ts"
+
+/** Inverts one byte of a file. */
+const flip = (path: string, at: number): void => {
+  const fd = openSync(path, "r+")
+  const byte = Buffer.alloc(1)
+  readSync(fd, byte, 0, 1, at)
+  byte[0] = byte[0]! ^ 0xff
+  writeSync(fd, byte, 0, 1, at)
+  closeSync(fd)
+}
+
+describe("damage", () => {
+  it("L10 whatever byte of a pack is damaged, nothing wrong is handed out, nothing is left at a target, and verify names it", async () => {
+    const source = scratch()
+    mkdirSync(join(source, "d"))
+    writeFileSync(join(source, "d/a"), "content of a ".repeat(50))
+    writeFileSync(join(source, "b"), Buffer.from(Array.from({ length: 3000 }, (_, i) => (i * 7919) % 251)))
+    const directory = join(scratch(), "s")
+    const first = await open(directory)
+    const receipt = await importInto(first, source)
+    await first.close()
+    const pack = join(first.directories.packs, readdirSync(first.directories.packs)[0]!)
+    const length = statSync(pack).size
+    for (let at = 0; at < length; at += Math.ceil(length / 6)) {
+      flip(pack, at)
+      const store = await openLayerStore({ store: directory })
+      const target = join(directory, "out")
+      try {
+        const report = await store.call("verify", {})
+        expect(report.ok, `byte ${at}`).toBe(false)
+        expect(report.damaged.length).toBeGreaterThan(0)
+        await expect(store.call("materialise", { commit: receipt.commit, target }), `byte ${at}`).rejects.toMatchObject(
+          {
+            _tag: "ObjectDamaged"
+          }
+        )
+        expect(existsSync(target)).toBe(false)
+        const named = report.damaged.flatMap((one) => one.paths.map((path) => path.path))
+        expect(named.length, `byte ${at}`).toBeGreaterThan(0)
+      } finally {
+        await store.close()
+        flip(pack, at)
+      }
+    }
+    const store = await open(directory)
+    expect(await store.call("verify", {})).toMatchObject({ ok: true })
+  })
+
+  it("L10 a lost index row and a lost pack are damage with a name, not a crash", async () => {
+    const source = scratch()
+    writeFileSync(join(source, "a"), "a")
+    const directory = join(scratch(), "s")
+    const first = await open(directory)
+    const receipt = await importInto(first, source)
+    const entry = await first.call("entry", { ref: receipt.commit, path: "a" })
+    await first.close()
+    const db = Database.open(first.directories.index)
+    db.run("DELETE FROM objects WHERE id = ?", Buffer.from(entry!.id!.slice(7), "hex"))
+    db.close()
+    const store = await open(directory)
+    expect(await store.call("verify", {})).toMatchObject({
+      ok: false,
+      damaged: [{ object: entry!.id, paths: [{ path: "a" }] }]
+    })
+    await expect(store.call("content", { id: entry!.id!, size: 1 })).rejects.toMatchObject({
+      _tag: "ObjectDamaged",
+      object: entry!.id
+    })
+  })
+
+  it("G5 an index of a newer version is refused with nothing changed", async () => {
+    const directory = join(scratch(), "s")
+    const first = await open(directory)
+    await first.close()
+    const db = Database.open(first.directories.index)
+    db.raw.exec("PRAGMA user_version = 99")
+    db.close()
+    await expect(openLayerStore({ store: directory })).rejects.toMatchObject({ _tag: "StoreMoved", actual: 99 })
+  })
+})
