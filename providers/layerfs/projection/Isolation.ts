@@ -6,9 +6,11 @@
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
-import { fromInput, toBytes, type TreePath } from "../../../src/base/PathBytes.ts"
+import { fromInput, show, toBytes, type TreePath } from "../../../src/base/PathBytes.ts"
 import type { Isolation } from "../../../src/workspace/WorkspaceProvider.ts"
-import { type Flagged, isBelow, type MountPlan } from "./MountTable.ts"
+import { type Flagged, isBelow, type MountPlan, ours, privateHome } from "./MountTable.ts"
+import { privateDevices } from "./PrivateDevices.ts"
+import { mountedAt, writableMounts } from "./WritableMounts.ts"
 
 /** Below the home directory: what holds credentials. */
 const credentials = [
@@ -52,13 +54,16 @@ export interface IsolationInput {
   readonly hide: readonly string[]
   readonly readOnlyPaths: readonly string[]
   readonly uid: number
+  /** A directory of the store in which the private `/dev` may be made. */
+  readonly deviceParent: string
 }
 
 type Protection = Pick<
   MountPlan,
   | "maskDirectories"
   | "maskFiles"
-  | "privateDirectories"
+  | "devices"
+  | "nodeFlags"
   | "readOnlyMounts"
   | "readOnlyBinds"
   | "keepFromTmp"
@@ -68,7 +73,8 @@ type Protection = Pick<
 export const withoutProtection: Protection = {
   maskDirectories: [],
   maskFiles: [],
-  privateDirectories: [],
+  devices: null,
+  nodeFlags: [],
   readOnlyMounts: [],
   readOnlyBinds: [],
   keepFromTmp: [],
@@ -132,23 +138,12 @@ const reachableBy = (at: TreePath): boolean => {
   }
 }
 
-/** Disks that this user may open: a read-only mount does not make a device read-only. */
-const openDisks = (): TreePath[] =>
-  fs.readdirSync("/dev", { withFileTypes: true }).flatMap((entry) => {
-    if (!entry.isBlockDevice() && !["mem", "kmem", "port"].includes(entry.name)) return []
-    try {
-      fs.accessSync(`/dev/${entry.name}`, fs.constants.W_OK)
-      return [`/dev/${entry.name}`]
-    } catch {
-      return []
-    }
-  })
-
-/** What to mount, and how to describe it. Reads the machine; changes nothing. */
+/** What to mount, and how to describe it. */
 export const planIsolation = (input: IsolationInput): { readonly plan: Protection; readonly isolation: Isolation } => {
   const mounts = parseMounts(fs.readFileSync("/proc/self/mountinfo", "latin1"))
   const flagged = (at: TreePath): Flagged => ({ at, flags: mountOf(mounts, at)?.flags ?? [] })
-  const shown: string[] = ["private /tmp"]
+  const devices = privateDevices(input.deviceParent)
+  const shown: string[] = ["private /tmp", "private /dev: no disk, no node of the machine"]
   const reachable: string[] = ["network and abstract sockets", "files of this user outside the masks (read-only)"]
   const directories = new Set<TreePath>()
   const files = new Set<TreePath>()
@@ -173,11 +168,11 @@ export const planIsolation = (input: IsolationInput): { readonly plan: Protectio
   mask(`/run/user/${input.uid}`, "session bus and agents")
   const agent = process.env["SSH_AUTH_SOCK"]
   if (agent !== undefined && agent !== "") mask(agent, "ssh agent")
-  for (const at of openDisks()) mask(at, at)
 
   const readOnlyMounts: Flagged[] = []
   for (const mount of mounts.values()) {
-    if (mount.readOnly || mount.type === "proc" || mount.at === "/dev" || isBelow(mount.at, "/dev")) continue
+    if (mount.readOnly || mount.type === "proc") continue
+    if (mount.at === "/dev" || isBelow(mount.at, "/dev")) continue
     if (isBelow(mount.at, "/proc") || mount.at === "/tmp" || isBelow(mount.at, "/tmp")) continue
     if ([...directories].some((masked) => mount.at === masked || isBelow(mount.at, masked))) continue
     if (mount.at !== "/" && !reachableBy(mount.at)) continue
@@ -200,7 +195,8 @@ export const planIsolation = (input: IsolationInput): { readonly plan: Protectio
     plan: {
       maskDirectories: [...directories],
       maskFiles: [...files],
-      privateDirectories: reachableBy("/dev/shm") ? ["/dev/shm"] : [],
+      nodeFlags: mountOf(mounts, "/dev")?.flags ?? [],
+      devices: { directory: flagged(fromInput(devices.directory)), nodes: devices.nodes },
       readOnlyMounts,
       readOnlyBinds,
       keepFromTmp,
@@ -208,6 +204,35 @@ export const planIsolation = (input: IsolationInput): { readonly plan: Protectio
     },
     isolation: { level: "enforced", protected: shown, reachable }
   }
+}
+
+/** What may be written inside: nothing else, or the isolation is not what it says. */
+const meantToBeWritable = (plan: MountPlan): ((at: TreePath, type: string) => boolean) => {
+  const masks = new Set([...plan.maskDirectories, ...(plan.makeBelow === null ? [] : [plan.makeBelow])])
+  const own = new Set<TreePath>([plan.workspacePath, "/tmp", privateHome, "/dev/shm", "/dev/pts", "/proc"])
+  // A mask above the workspace is a small tmpfs of ours.
+  return (at, type) => own.has(at) || (masks.has(at) && type === "tmpfs")
+}
+
+/**
+ * The isolation as the kernel shows it: `mountinfo` is that of the first process inside. A writable mount beyond those meant,
+ * or a mask that is not there, lowers the level to `advisory` and is named.
+ */
+export const readBack = (planned: Isolation, plan: MountPlan, mountinfo: string): Isolation => {
+  if (planned.level === "none") return planned
+  const meant = meantToBeWritable(plan)
+  const writable = writableMounts(mountinfo).filter(({ at, type }) => !meant(at, type))
+  const covered = (path: TreePath): boolean =>
+    path === plan.workspacePath || isBelow(path, plan.workspacePath) || isBelow(path, "/tmp")
+  const bare = [...plan.maskDirectories, ...(plan.devices === null ? [] : ["/dev/shm", "/dev/pts"])].filter(
+    (path) => !covered(path) && mountedAt(mountinfo, path) !== ours
+  )
+  const more = [
+    ...writable.map(({ at }) => `${show(at).path} (writable)`),
+    ...bare.map((at) => `${show(at).path} (its mask is not there)`)
+  ]
+  if (more.length === 0) return planned
+  return { ...planned, level: "advisory", reachable: [...planned.reachable, ...more] }
 }
 
 export const notIsolated: Isolation = {

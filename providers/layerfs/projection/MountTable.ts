@@ -21,8 +21,10 @@ export interface MountPlan {
   readonly makeBelow: TreePath | null
   readonly maskDirectories: readonly TreePath[]
   readonly maskFiles: readonly TreePath[]
-  /** Become empty and writable, like `/tmp`. */
-  readonly privateDirectories: readonly TreePath[]
+  /** The directory that becomes `/dev`, with the nodes to bind into it; null leaves the real one. */
+  readonly devices: { readonly directory: Flagged; readonly nodes: readonly string[] } | null
+  /** Flags of the real `/dev`: a bound node is read-only, so that root cannot chmod the machine's own. */
+  readonly nodeFlags: readonly string[]
   readonly readOnlyMounts: readonly Flagged[]
   readonly readOnlyBinds: readonly Flagged[]
   /** Paths below the real `/tmp` that stay visible, read-only. */
@@ -39,6 +41,12 @@ export const isBelow = (path: TreePath, ancestor: TreePath): boolean =>
   ancestor === "/" ? path !== "/" : path.startsWith(`${ancestor}/`)
 
 const isAtOrBelow = (path: TreePath, ancestor: TreePath): boolean => path === ancestor || isBelow(path, ancestor)
+
+/**
+ * The source by which our own file systems are known in mountinfo. A name of its own is needed: `mount -a` passes in silence
+ * over a line whose source and target are mounted already, and a tmpfs on `/run/user/UID` is one.
+ */
+export const ours = "coppice"
 
 /** Where private directories lie; HOME inside. */
 export const privateHome = "/tmp/home"
@@ -58,13 +66,14 @@ export const mountTable = (plan: MountPlan): Buffer => {
   // What lies at or below the workspace path is covered by the workspace itself.
   const outside = (path: TreePath): boolean => !isAtOrBelow(path, w) && !inTmp(path)
   const lines: TreePath[] = []
+  const nodeBind = ["bind", "ro", ...plan.nodeFlags].join(",")
   // A mask above the workspace comes after it, so the workspace waits below the private /tmp and is moved at the end.
   const masked = plan.maskDirectories.some((path) => isBelow(w, path))
   const waiting = `${plan.stage}/.workspace`
 
   if (plan.privateTmp) {
-    lines.push(line("tmpfs", plan.stage, "tmpfs", "mode=1777,nosuid,nodev"))
-    lines.push(line("tmpfs", staged(privateHome), "tmpfs", "X-mount.mkdir,mode=700,nosuid,nodev"))
+    lines.push(line(ours, plan.stage, "tmpfs", "mode=1777,nosuid,nodev"))
+    lines.push(line(ours, staged(privateHome), "tmpfs", "X-mount.mkdir,mode=700,nosuid,nodev"))
     for (const { at, flags } of plan.keepFromTmp) {
       if (!isAtOrBelow(at, w)) {
         lines.push(line(at, staged(at), "none", ["bind", "ro", ...flags, "X-mount.mkdir"].join(",")))
@@ -72,7 +81,7 @@ export const mountTable = (plan: MountPlan): Buffer => {
     }
   }
   if (plan.makeBelow !== null && !inTmp(plan.makeBelow)) {
-    lines.push(line("tmpfs", plan.makeBelow, "tmpfs", "size=64k,mode=755"))
+    lines.push(line(ours, plan.makeBelow, "tmpfs", "size=64k,mode=755"))
   }
   // Before anything turns read-only: an overlay takes over the flags that its upper's mount has at that moment.
   const at = masked ? waiting : staged(w)
@@ -87,16 +96,22 @@ export const mountTable = (plan: MountPlan): Buffer => {
   for (const { at, flags } of plan.readOnlyBinds) {
     if (outside(at)) lines.push(line(at, at, "none", ["bind", "ro", ...flags].join(",")))
   }
+  if (plan.devices !== null) {
+    const { directory, nodes } = plan.devices
+    for (const name of nodes) lines.push(line(`/dev/${name}`, `${directory.at}/${name}`, "none", nodeBind))
+    const terminals = "newinstance,ptmxmode=0666,mode=0620,nosuid,noexec"
+    lines.push(line(ours, `${directory.at}/pts`, "devpts", terminals))
+    lines.push(line(ours, `${directory.at}/shm`, "tmpfs", "mode=1777,nosuid,nodev"))
+    lines.push(line(directory.at, "/dev", "none", "rbind"))
+    lines.push(line("none", "/dev", "none", ["remount", "bind", "ro", ...directory.flags].join(",")))
+  }
   if (plan.privateTmp) lines.push(line(plan.stage, "/tmp", "none", "rbind"))
   for (const path of plan.maskDirectories) {
     // A mask above the workspace must let its mount point be made.
     const options = isBelow(w, path) ? "size=64k,mode=755" : "size=4k,mode=000,ro"
-    if (outside(path)) lines.push(line("tmpfs", path, "tmpfs", options))
+    if (outside(path)) lines.push(line(ours, path, "tmpfs", options))
   }
-  for (const path of plan.privateDirectories) {
-    if (outside(path)) lines.push(line("tmpfs", path, "tmpfs", "mode=1777,nosuid,nodev"))
-  }
-  for (const path of plan.maskFiles) if (outside(path)) lines.push(line("/dev/null", path, "none", "bind"))
+  for (const path of plan.maskFiles) if (outside(path)) lines.push(line("/dev/null", path, "none", nodeBind))
   if (masked) lines.push(line("/tmp/.workspace", w, "none", "move,X-mount.mkdir"))
   return toBytes(lines.join(""))
 }

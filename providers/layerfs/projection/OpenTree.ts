@@ -14,7 +14,7 @@ import type { DiskLayers } from "./DiskLayers.ts"
 import type { HarvestInput, Spool } from "./Harvest.ts"
 import { Holder, HolderFailed } from "./Holder.ts"
 import { type EndableInside, insideOf } from "./Inside.ts"
-import { notIsolated, planIsolation, withoutProtection } from "./Isolation.ts"
+import { notIsolated, planIsolation, readBack, withoutProtection } from "./Isolation.ts"
 import { bootId, kernelRelease, startTimeOf, type Tools } from "./Machine.ts"
 import { defaultMountPath, type MountPlace, mountPlace, refuse } from "./MountPath.ts"
 import { type MountPlan, mountTable } from "./MountTable.ts"
@@ -101,7 +101,8 @@ const prepare = async (store: StorePort, request: TreeRequest, isolated: boolean
         origin,
         hide: options.hide ?? [],
         readOnlyPaths: options.readOnlyPaths ?? [],
-        uid: process.getuid!()
+        uid: process.getuid!(),
+        deviceParent: path.join(store.directory, "cache")
       })
     : { plan: withoutProtection, isolation: notIsolated }
   return { place, protection }
@@ -131,6 +132,14 @@ export const openOverlay = async (parts: Parts, request: TreeRequest): Promise<O
     for (const name of ["upper", "work"]) fs.mkdirSync(path.join(work, name), { mode: 0o700 })
     fs.chmodSync(upper, mode)
     const mountOptions = overlayOptions(lowers.names, id)
+    const plan: MountPlan = {
+      workspacePath: place.path,
+      overlayOptions: mountOptions,
+      bindTree: null,
+      stage: bytesOf(path.join(work, "stage")),
+      makeBelow: place.makeBelow,
+      ...protection.plan
+    }
     const held = await holdNamespaces(parts, place, {
       ...request,
       projection: "overlay",
@@ -138,16 +147,9 @@ export const openOverlay = async (parts: Parts, request: TreeRequest): Promise<O
       work,
       lowers: lowers.names,
       mountOptions,
-      plan: {
-        workspacePath: place.path,
-        overlayOptions: mountOptions,
-        bindTree: null,
-        stage: bytesOf(path.join(work, "stage")),
-        makeBelow: place.makeBelow,
-        ...protection.plan
-      }
+      plan
     })
-    const { isolation } = protection
+    const isolation = readBack(protection.isolation, plan, held.mountinfo)
     return {
       ...held,
       id,
@@ -207,6 +209,14 @@ export const openCopy = async (
       }
     }
     const { place, protection } = await prepare(store, request, request.options.isolation !== "off")
+    const plan: MountPlan = {
+      workspacePath: place.path,
+      overlayOptions: null,
+      bindTree: bytesOf(tree),
+      stage: bytesOf(path.join(work, "stage")),
+      makeBelow: place.makeBelow,
+      ...protection.plan
+    }
     const held = await holdNamespaces({ store, tools: parts.tools }, place, {
       ...request,
       projection: "copy",
@@ -214,16 +224,9 @@ export const openCopy = async (
       work,
       lowers: [],
       mountOptions: "bind",
-      plan: {
-        workspacePath: place.path,
-        overlayOptions: null,
-        bindTree: bytesOf(tree),
-        stage: bytesOf(path.join(work, "stage")),
-        makeBelow: place.makeBelow,
-        ...protection.plan
-      }
+      plan
     })
-    const { isolation } = protection
+    const isolation = readBack(protection.isolation, plan, held.mountinfo)
     return {
       ...common,
       ...held,
@@ -273,12 +276,20 @@ export interface HoldInput extends RowInput {
   readonly record?: false
 }
 
+interface Held {
+  readonly holder: Holder
+  readonly root: number
+  /** Of the first process inside, after every mount was made. */
+  readonly mountinfo: string
+  readonly end: () => Promise<void>
+}
+
 /** Starts the holder, records it, mounts, and opens the merged root. */
 export const holdNamespaces = async (
   parts: { readonly store: StorePort; readonly tools: Tools },
   place: MountPlace,
   input: HoldInput
-): Promise<{ readonly holder: Holder; readonly root: number; readonly end: () => Promise<void> }> => {
+): Promise<Held> => {
   const table = path.join(input.work, "mounts")
   fs.writeFileSync(table, mountTable(input.plan), { mode: 0o600 })
   const holder = await Holder.start(parts.tools, input.directory, table).catch((error) => {
@@ -293,7 +304,8 @@ export const holdNamespaces = async (
       fs.closeSync(root)
       await holder.end()
     })
-    return { holder, root, end }
+    const mountinfo = fs.readFileSync(`/proc/${holder.innerPid}/mountinfo`, "latin1")
+    return { holder, root, mountinfo, end }
   } catch (error) {
     await holder.end()
     if (input.record !== false) {

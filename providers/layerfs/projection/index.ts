@@ -7,14 +7,8 @@ import * as path from "node:path"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { RefNotFound, Unavailable } from "../../../src/workspace/WorkspaceError.ts"
-import type {
-  Manifest,
-  OpenOptions,
-  Probe,
-  Projection,
-  Workspace,
-  WorkspaceProvider
-} from "../../../src/workspace/WorkspaceProvider.ts"
+import type { OpenOptions, Probe, Projection, Workspace } from "../../../src/workspace/WorkspaceProvider.ts"
+import type { MakeProjections, ProjectionManifest, Projections } from "../Projections.ts"
 import { DiskLayers } from "./DiskLayers.ts"
 import { findTools, probeMachine } from "./Machine.ts"
 import { openCopy, openOverlay, type OpenTree } from "./OpenTree.ts"
@@ -23,13 +17,8 @@ import { discardLeft, listLeft, newWorkspaceId, recoverLeft } from "./Recovery.t
 import { settle } from "./Settle.ts"
 import type { StorePort } from "./StorePort.ts"
 
-export type Projections = Pick<WorkspaceProvider, "probe" | "open" | "execOn" | "left" | "recover" | "discardLeft">
-
-/** What the projections add to the provider's manifest (W1, L15). */
-export const projectionManifest: Pick<
-  Manifest,
-  "visiblePath" | "unprivileged" | "mountAtChosenPath" | "hardLinks" | "stableInodes" | "renameDirectory"
-> = {
+/** What holds for the overlay, which `auto` takes where it can; a copy keeps hard links and renames as they are (W1, L15). */
+const manifest: ProjectionManifest = {
   visiblePath: true,
   unprivileged: true,
   mountAtChosenPath: true,
@@ -41,7 +30,9 @@ export const projectionManifest: Pick<
 type Opened = { readonly workspace: OpenWorkspace }
 
 /** `now` is the caller's clock in milliseconds. Starts nothing and probes nothing before it is asked to. */
-export const makeProjections = (store: StorePort, now: () => number): Projections => {
+export const makeProjections: MakeProjections = (store, now) => Effect.sync(() => projectionsOver(store, now))
+
+const projectionsOver = (store: StorePort, now: () => number): Projections => {
   const layers = new DiskLayers(store)
   const { tools } = findTools()
   let probed: Promise<Probe> | undefined
@@ -104,6 +95,7 @@ export const makeProjections = (store: StorePort, now: () => number): Projection
     )
 
   return {
+    manifest,
     probe: Effect.promise(probe),
     open,
     execOn,
