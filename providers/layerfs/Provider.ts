@@ -20,15 +20,17 @@ import type {
   WorkspaceProvider
 } from "../../src/workspace/WorkspaceProvider.ts"
 import { type CallOptions, type LayerStore, type LayerStoreOptions, openLayerStore } from "./LayerStore.ts"
-import type { MakeProjections, ProjectionManifest } from "./Projections.ts"
+import { makeProjections, projectionManifest, type Projections } from "./projection/index.ts"
 import type { BranchRow, CommitRow } from "./RefStore.ts"
 import type { Calls, FailureOf, FoundEntry } from "./StoreCalls.ts"
 import { storePortOf } from "./StorePortOf.ts"
 
+export type OpenFailure = StoreLocation | Busy | StorageFailure | StoreMoved
+
 /** Version of the provider, part of every candidate (W5). */
 export const layerFsVersion = "1"
 
-const storeManifest: Omit<Manifest, keyof ProjectionManifest | "durability"> = {
+const storeManifest: Omit<Manifest, keyof typeof projectionManifest | "durability"> = {
   provider: "layerfs",
   version: layerFsVersion,
   keepsIgnoredFiles: true,
@@ -78,24 +80,20 @@ const lastPart = (path: TreePath): string => show(path.split("/").findLast((part
  * Fails with `StoreLocation`, `Busy`, `StorageFailure`, `StoreMoved`.
  */
 export const makeLayerFs = Effect.fnUntraced(function* (
-  options: LayerStoreOptions,
-  makeProjections: MakeProjections
-): Effect.fn.Return<WorkspaceProvider, StoreLocation | Busy | StorageFailure | StoreMoved, Scope.Scope> {
+  options: LayerStoreOptions
+): Effect.fn.Return<WorkspaceProvider, OpenFailure, Scope.Scope> {
   const store = yield* Effect.acquireRelease(
     Effect.tryPromise({ try: () => openLayerStore(options), catch: (error) => error }).pipe(
-      Effect.catch((error) => orDie<StoreLocation | Busy | StorageFailure | StoreMoved>(error))
+      Effect.catch((error) => orDie<OpenFailure>(error))
     ),
     (opened) => Effect.promise(() => opened.close())
   )
   const clock = yield* Clock.Clock
   const now = (): number => clock.currentTimeMillisUnsafe()
-  const projections = yield* makeProjections(storePortOf(store, now), now)
-  return makeProvider(store, projections, now)
+  return makeProvider(store, makeProjections(storePortOf(store, now), now), now)
 })
 
-type Projected = Effect.Success<ReturnType<MakeProjections>>
-
-const makeProvider = (store: LayerStore, projections: Projected, now: () => number): WorkspaceProvider => {
+const makeProvider = (store: LayerStore, projections: Projections, now: () => number): WorkspaceProvider => {
   /** One call of the worker. */
   const call = <K extends keyof Calls>(
     name: K,
@@ -108,11 +106,10 @@ const makeProvider = (store: LayerStore, projections: Projected, now: () => numb
   const progressTo = (onProgress: CallOptions["onProgress"] | undefined): CallOptions =>
     onProgress === undefined ? {} : { onProgress }
   const branchInfo = (row: BranchRow): BranchInfo => ({ ...row, durability: store.durability })
-  const { manifest: projectionManifest, ...workspaces } = projections
 
   return {
     manifest: Effect.succeed({ ...storeManifest, ...projectionManifest, durability: store.durability }),
-    ...workspaces,
+    ...projections,
 
     createEmpty: (options = {}) =>
       Effect.suspend(() =>

@@ -1,39 +1,16 @@
-/** The provider without projections: what the store alone offers. For tests of the store. */
+/** The provider in a scope that ends with the test. */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { makeLayerFs } from "../../providers/layerfs/Provider.ts"
-import type { MakeProjections } from "../../providers/layerfs/Projections.ts"
 import type { WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 import { atEnd } from "./storeFixture.ts"
-
-const none = (): never => {
-  throw new Error("This test opens no workspace")
-}
-
-const withoutProjections: MakeProjections = () =>
-  Effect.succeed({
-    manifest: {
-      visiblePath: true,
-      unprivileged: true,
-      mountAtChosenPath: true,
-      hardLinks: "splitOnWrite",
-      stableInodes: false,
-      renameDirectory: "copyOnly"
-    },
-    probe: Effect.sync(none),
-    open: none,
-    execOn: none,
-    left: Effect.sync(none),
-    recover: none,
-    discardLeft: none
-  })
 
 /** Opens the provider on `store`; its scope closes after the test. */
 export const provider = async (store: string): Promise<WorkspaceProvider> => {
   const scope = await Effect.runPromise(Scope.make())
   atEnd(() => Effect.runPromise(Scope.close(scope, Exit.void)))
-  return Effect.runPromise(Scope.provide(makeLayerFs({ store }, withoutProjections), scope))
+  return Effect.runPromise(Scope.provide(makeLayerFs({ store }), scope))
 }
 
 /** The value of an effect. */

@@ -1,0 +1,32 @@
+/**
+ * `coppice/providers/layerfs`: the default workspace provider.
+ * Promise: importing it starts nothing; the layer opens the store and closes it with its scope. Rules: P4, P9; 04 "LayerFS".
+ */
+import * as Layer from "effect/Layer"
+import { Workspaces } from "../../src/workspace/WorkspaceProvider.ts"
+import type { LayerStoreOptions } from "./LayerStore.ts"
+import { makeLayerFs, type OpenFailure } from "./Provider.ts"
+
+export type { LayerStoreOptions } from "./LayerStore.ts"
+export { layerFsVersion, makeLayerFs, type OpenFailure } from "./Provider.ts"
+
+/**
+ * The provider as a layer.
+ *
+ * `store` is the store's directory (`layerfs/` is made below it); it must be on a local disk and belong to this user.
+ * `durability`: `full` (default) survives power loss, `normal` a killed process, `disposable` neither; it is named in every
+ * result. Fails with `StoreLocation` (choose another directory), `Busy` (another process holds it: repeat), `StorageFailure`
+ * (see its remedy), `StoreMoved` (use the Coppice that wrote it).
+ *
+ * ```ts
+ * const live = layerFs({ store: "/var/lib/my-app/coppice" })
+ * const program = Effect.gen(function* () {
+ *   const workspaces = yield* Workspaces
+ *   const { layer } = yield* workspaces.importDirectory({ source: "/src/project" })
+ *   return yield* workspaces.fork(layer, { name: "attempt-1" })
+ * })
+ * await Effect.runPromise(Effect.provide(program, live))
+ * ```
+ */
+export const layerFs = (options: LayerStoreOptions): Layer.Layer<Workspaces, OpenFailure> =>
+  Layer.effect(Workspaces, makeLayerFs(options))
