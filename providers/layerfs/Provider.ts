@@ -20,7 +20,7 @@ import type {
   WorkspaceProvider
 } from "../../src/workspace/WorkspaceProvider.ts"
 import { type CallOptions, type LayerStore, type LayerStoreOptions, openLayerStore } from "./LayerStore.ts"
-import { makeProjections, projectionManifest, type Projections } from "./projection/index.ts"
+import type { MakeProjections, ProjectionManifest, Projections } from "./Projections.ts"
 import type { BranchRow, CommitRow } from "./RefStore.ts"
 import type { Calls, FailureOf, FoundEntry } from "./StoreCalls.ts"
 import { storePortOf } from "./StorePortOf.ts"
@@ -30,7 +30,7 @@ export type OpenFailure = StoreLocation | Busy | StorageFailure | StoreMoved
 /** Version of the provider, part of every candidate (W5). */
 export const layerFsVersion = "1"
 
-const storeManifest: Omit<Manifest, keyof typeof projectionManifest | "durability"> = {
+const storeManifest: Omit<Manifest, keyof ProjectionManifest | "durability"> = {
   provider: "layerfs",
   version: layerFsVersion,
   keepsIgnoredFiles: true,
@@ -80,7 +80,8 @@ const lastPart = (path: TreePath): string => show(path.split("/").findLast((part
  * Fails with `StoreLocation`, `Busy`, `StorageFailure`, `StoreMoved`.
  */
 export const makeLayerFs = Effect.fnUntraced(function* (
-  options: LayerStoreOptions
+  options: LayerStoreOptions,
+  makeProjections: MakeProjections
 ): Effect.fn.Return<WorkspaceProvider, OpenFailure, Scope.Scope> {
   const store = yield* Effect.acquireRelease(
     Effect.tryPromise({ try: () => openLayerStore(options), catch: (error) => error }).pipe(
@@ -90,7 +91,7 @@ export const makeLayerFs = Effect.fnUntraced(function* (
   )
   const clock = yield* Clock.Clock
   const now = (): number => clock.currentTimeMillisUnsafe()
-  return makeProvider(store, makeProjections(storePortOf(store, now), now), now)
+  return makeProvider(store, yield* makeProjections(storePortOf(store, now), now), now)
 })
 
 const makeProvider = (store: LayerStore, projections: Projections, now: () => number): WorkspaceProvider => {
@@ -108,8 +109,8 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
   const branchInfo = (row: BranchRow): BranchInfo => ({ ...row, durability: store.durability })
 
   return {
-    manifest: Effect.succeed({ ...storeManifest, ...projectionManifest, durability: store.durability }),
     ...projections,
+    manifest: Effect.succeed({ ...storeManifest, ...projections.manifest, durability: store.durability }),
 
     createEmpty: (options = {}) =>
       Effect.suspend(() =>

@@ -2,13 +2,20 @@
  * `coppice/providers/layerfs`: the default workspace provider.
  * Promise: importing it starts nothing; the layer opens the store and closes it with its scope. Rules: P4, P9; 04 "LayerFS".
  */
+import type * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { Workspaces } from "../../src/workspace/WorkspaceProvider.ts"
+import type * as Scope from "effect/Scope"
+import { type WorkspaceProvider, Workspaces } from "../../src/workspace/WorkspaceProvider.ts"
 import type { LayerStoreOptions } from "./LayerStore.ts"
+import { makeProjections } from "./projection/index.ts"
 import { makeLayerFs, type OpenFailure } from "./Provider.ts"
 
 export type { LayerStoreOptions } from "./LayerStore.ts"
-export { layerFsVersion, makeLayerFs, type OpenFailure } from "./Provider.ts"
+export { layerFsVersion, type OpenFailure } from "./Provider.ts"
+
+/** The provider itself, open until the scope ends. Failures as `layerFs`. */
+export const openLayerFs = (options: LayerStoreOptions): Effect.Effect<WorkspaceProvider, OpenFailure, Scope.Scope> =>
+  makeLayerFs(options, makeProjections)
 
 /**
  * The provider as a layer.
@@ -29,4 +36,4 @@ export { layerFsVersion, makeLayerFs, type OpenFailure } from "./Provider.ts"
  * ```
  */
 export const layerFs = (options: LayerStoreOptions): Layer.Layer<Workspaces, OpenFailure> =>
-  Layer.effect(Workspaces, makeLayerFs(options))
+  Layer.effect(Workspaces, openLayerFs(options))

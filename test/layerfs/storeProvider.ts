@@ -2,7 +2,7 @@
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
-import { makeLayerFs } from "../../providers/layerfs/Provider.ts"
+import { openLayerFs } from "../../providers/layerfs/index.ts"
 import type { WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 import { atEnd } from "./storeFixture.ts"
 
@@ -10,7 +10,7 @@ import { atEnd } from "./storeFixture.ts"
 export const provider = async (store: string): Promise<WorkspaceProvider> => {
   const scope = await Effect.runPromise(Scope.make())
   atEnd(() => Effect.runPromise(Scope.close(scope, Exit.void)))
-  return Effect.runPromise(Scope.provide(makeLayerFs({ store }), scope))
+  return Effect.runPromise(Scope.provide(openLayerFs({ store }), scope))
 }
 
 /** The value of an effect. */
