@@ -56,21 +56,32 @@ export const listProcesses = (): readonly ProcessRow[] => {
 /** True for a process that can still do something: a zombie has only its exit status left. */
 export const isRunning = (row: ProcessRow): boolean => row.state !== "Z" && row.state !== "X"
 
-/** The descendants of `ancestor` by parent links, `ancestor` itself left out. */
-export const descendantsOf = (ancestor: number, rows: readonly ProcessRow[]): readonly ProcessRow[] => {
-  const byParent = new Map<number, ProcessRow[]>()
-  for (const row of rows) {
-    const siblings = byParent.get(row.parent)
-    if (siblings === undefined) byParent.set(row.parent, [row])
-    else siblings.push(row)
+/** Direct children from /proc/PID/task/TID/children; null where the kernel was built without it (CONFIG_PROC_CHILDREN). */
+const listedChildren = (pid: number): readonly number[] | null => {
+  try {
+    return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+      readFileSync(`/proc/${pid}/task/${thread}/children`, "latin1").split(" ").filter(Boolean).map(Number)
+    )
+  } catch {
+    return null
   }
-  const found: ProcessRow[] = []
-  const queue = [ancestor]
+}
+
+/** The children of a process, without a look at every process of the machine where the kernel can tell. */
+export const childrenOf = (pid: number): readonly number[] =>
+  listedChildren(pid) ??
+  listProcesses()
+    .filter((row) => row.parent === pid)
+    .map((row) => row.pid)
+
+/** The descendants of a process by parent links, the process itself left out. */
+export const descendantsOf = (pid: number): readonly number[] => {
+  const found: number[] = []
+  const queue = [pid]
   for (let next = queue.pop(); next !== undefined; next = queue.pop()) {
-    for (const child of byParent.get(next) ?? []) {
-      found.push(child)
-      queue.push(child.pid)
-    }
+    const children = childrenOf(next)
+    found.push(...children)
+    queue.push(...children)
   }
   return found
 }

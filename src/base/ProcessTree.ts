@@ -24,7 +24,15 @@ import { setTimeout as delay } from "node:timers/promises"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { currentIdentity, identify } from "./ProcessIdentity.ts"
-import { descendantsOf, hasProcessTable, isRunning, listProcesses, readProcess, readVariable } from "./ProcessTable.ts"
+import {
+  childrenOf,
+  descendantsOf,
+  hasProcessTable,
+  isRunning,
+  listProcesses,
+  readProcess,
+  readVariable
+} from "./ProcessTable.ts"
 import {
   type ProcessExit,
   type ProcessIdentity,
@@ -50,6 +58,7 @@ export interface TreeOptions {
 /** In every member's environment, so that members which left the process group can be found (S20). */
 export const treeMarker = "COPPICE_TREE"
 
+const setUpBoundMs = 10_000
 const killBoundMs = 5000
 const pollMs = 5
 
@@ -174,7 +183,7 @@ const namespaceMembers = (identity: ProcessIdentity): Membership => {
     signal: (signal) => {
       if (isGone()) return
       if (signal === "SIGKILL") return send(identity.pid, signal)
-      for (const member of descendantsOf(identity.pid, listProcesses())) send(member.pid, signal)
+      for (const member of descendantsOf(identity.pid)) send(member, signal)
     }
   }
 }
@@ -243,13 +252,16 @@ const started = (child: ChildProcess, program: string): Promise<void> =>
 const firstProcess = async (child: ChildProcess, program: string): Promise<ProcessIdentity> => {
   const channel = child.stdio[3] as Duplex
   channel.on("error", () => {})
+  let timer: NodeJS.Timeout | undefined
   const reported = await new Promise<boolean>((done) => {
     channel.once("data", () => done(true))
     channel.once("end", () => done(false))
     child.once("exit", () => done(false))
+    timer = setTimeout(() => done(false), setUpBoundMs)
   })
-  const row = reported ? listProcesses().find((candidate) => candidate.parent === child.pid) : undefined
-  const identity = row === undefined ? null : identify(row.pid)
+  clearTimeout(timer)
+  const [pid] = reported && child.pid !== undefined ? childrenOf(child.pid) : []
+  const identity = pid === undefined ? null : identify(pid)
   if (identity === null) {
     channel.destroy()
     child.kill("SIGKILL")

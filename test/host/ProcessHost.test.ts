@@ -93,6 +93,13 @@ describe("the exchange", () => {
     expect(JSON.stringify(failure)).not.toContain("hunter2")
   })
 
+  test("S51 a host that dies by a signal is a failure, whatever it had printed", async () => {
+    const failure = await failureOf(`${say()}; kill -9 $$`)
+    expect(failure).toMatchObject({ _tag: "HostFailure", check: "exit-code", exitCode: 137 })
+    const inGroup = await failureOf(`${say()}; kill -9 $$`, { hold: "processGroup" })
+    expect(inGroup).toMatchObject({ _tag: "HostFailure", check: "exit-code", exitCode: null })
+  })
+
   test("S51 a missing program and a missing directory fail before dispatch", async () => {
     const root = directory()
     const turn = (argv: readonly string[], path: string) =>

@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import { describe, expect, test } from "vitest"
 import { childEnvironment } from "../../src/base/ChildEnvironment.ts"
 import { isAlive } from "../../src/base/ProcessIdentity.ts"
-import { isRunning, listProcesses } from "../../src/base/ProcessTable.ts"
+import { childrenOf, isRunning, listProcesses } from "../../src/base/ProcessTable.ts"
 import { type Hold, spawnTree, strongestHold } from "../../src/base/ProcessTree.ts"
 import { plainDirectory } from "../../src/host/PlainDirectory.ts"
 import { answer, directory, eventually, holdsHere, mark, marked } from "./scenes.ts"
@@ -108,7 +108,7 @@ describe.for(holdsHere)("a process tree held by %s", (hold) => {
 })
 
 describe.for(holdsHere.filter((hold) => hold !== "processGroup"))("SIGKILL of the SDK, tree held by %s", (hold) => {
-  test("S23 S25 C95 ends every process of the host, setsid grandchildren and TERM-proof ones included", async () => {
+  test("S23 C95 ends every process of the host, setsid grandchildren and TERM-proof ones included", async () => {
     // The last one has no mark in its environment: its own argument finds it.
     const seconds = `${1000 + Math.random()}`
     const unmarked = () => listProcesses().filter((row) => isRunning(row) && commandLine(row.pid).includes(seconds))
@@ -151,6 +151,19 @@ test("S51 a builtin's name, a directory and a file without the execute bit are n
   for (const program of ["exit", "./plain", "/", "./missing", ""]) {
     const failure = await Effect.runPromise(Effect.flip(Effect.scoped(spawnTree([program], { cwd, env }))))
     expect(failure).toMatchObject({ _tag: "SpawnFailed", code: "SPAWN_FAILED", program })
+  }
+})
+
+test("S20 the children that the kernel lists are those that the whole table gives", async () => {
+  const children = [spawn("sleep", ["1000"]), spawn("sleep", ["1000"])]
+  try {
+    const whole = listProcesses()
+      .filter((row) => row.parent === process.pid)
+      .map((row) => row.pid)
+    expect([...childrenOf(process.pid)].sort()).toEqual(whole.sort())
+    expect(children.every((child) => whole.includes(child.pid ?? 0))).toBe(true)
+  } finally {
+    for (const child of children) child.kill("SIGKILL")
   }
 })
 
