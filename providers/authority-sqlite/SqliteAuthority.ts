@@ -80,9 +80,7 @@ export class SqliteAuthority implements AuthorityStore {
     if (this.#closed) return Promise.reject(new Error("The authority is closed"))
     return new Promise((resolve, reject) => {
       this.#queue.push({ commands, resolve, reject })
-      this.#running ??= this.#drain().finally(() => {
-        this.#running = undefined
-      })
+      this.#running ??= this.#drain()
     })
   }
 
@@ -92,6 +90,8 @@ export class SqliteAuthority implements AuthorityStore {
       await new Promise((resolve) => setImmediate(resolve))
       await this.#flush()
     }
+    // In the same synchronous stretch as the last look at the queue: whoever asks after it starts the next round.
+    this.#running = undefined
   }
 
   async #flush(): Promise<void> {
