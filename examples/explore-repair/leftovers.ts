@@ -1,25 +1,13 @@
 /**
- * Looks for what a run left behind: mounts and processes that name its record, temporary directories that were not there
- * before. Reads /proc; what this user may not read of other users' processes is not ours and is passed over.
+ * Looks for what a run left behind: mounts and processes that name its record, temporary directories. Reads /proc; what this user may not read of other users' processes is not ours and is passed over.
  */
-import { readdirSync, readFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { mkdirSync, readdirSync, readFileSync, rmdirSync } from "node:fs"
 import { join } from "node:path"
 
 export interface Leftovers {
   readonly mounts: readonly string[]
   readonly processes: readonly string[]
   readonly directories: readonly string[]
-}
-
-const ours = /^(coppice|verify-|checkout-|replay-)/
-
-const temporaryDirectories = (): Set<string> => {
-  try {
-    return new Set(readdirSync(tmpdir()).filter((name) => ours.test(name)))
-  } catch {
-    return new Set()
-  }
 }
 
 const read = (path: string): string => {
@@ -30,9 +18,14 @@ const read = (path: string): string => {
   }
 }
 
-/** Takes a picture before the run; the returned function compares with it afterwards. */
+/**
+ * Sends this process's temporary directories into the record, so that whatever is left there afterwards is ours; the
+ * returned function looks, and removes that directory when it is empty.
+ */
 export const watchLeftovers = (record: string): (() => Leftovers) => {
-  const before = temporaryDirectories()
+  const temporary = join(record, "tmp")
+  mkdirSync(temporary, { recursive: true, mode: 0o700 })
+  process.env["TMPDIR"] = temporary
   return () => {
     const mounts = new Set<string>()
     const processes: string[] = []
@@ -49,9 +42,8 @@ export const watchLeftovers = (record: string): (() => Leftovers) => {
         processes.push(`${pid} ${command.slice(0, 120)}`)
       }
     }
-    const directories = [...temporaryDirectories()]
-      .filter((name) => !before.has(name))
-      .map((name) => join(tmpdir(), name))
+    const directories = readdirSync(temporary).map((name) => join(temporary, name))
+    if (directories.length === 0) rmdirSync(temporary)
     return { mounts: [...mounts], processes, directories }
   }
 }

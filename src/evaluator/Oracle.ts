@@ -214,6 +214,12 @@ export const judge = (spec: OracleSpec, input: JudgeInput): Effect.Effect<Verdic
     }
   })
 
+/** Patches whose verdict is known beforehand: at least two independently written fixes, and each known wrong route. */
+export interface OracleKnown {
+  readonly fixes: readonly { readonly name: string; readonly patch: Uint8Array }[]
+  readonly wrong: readonly { readonly name: string; readonly patch: Uint8Array }[]
+}
+
 /** What an oracle showed about itself. `proven` is true only when every expectation held. */
 export interface OracleProof {
   readonly proven: boolean
@@ -230,10 +236,7 @@ export interface OracleProof {
  */
 export const prove = (
   spec: OracleSpec,
-  known: {
-    readonly fixes: readonly { readonly name: string; readonly patch: Uint8Array }[]
-    readonly wrong: readonly { readonly name: string; readonly patch: Uint8Array }[]
-  },
+  known: OracleKnown,
   options: { readonly concurrency?: number; readonly onVerdict?: (name: string, verdict: Verdict) => void } = {}
 ): Effect.Effect<OracleProof> =>
   Effect.gen(function* () {

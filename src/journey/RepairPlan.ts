@@ -6,7 +6,7 @@
 import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
 import type { Clocks } from "../evaluator/CostLedger.ts"
-import type { OracleSpec, Verdict } from "../evaluator/Oracle.ts"
+import type { OracleKnown, OracleSpec, PrepareStep, Verdict } from "../evaluator/Oracle.ts"
 import type { Host } from "../host/Host.ts"
 
 /** One route that somebody tries. */
@@ -39,6 +39,10 @@ export interface RepairOptions {
   /** How many attempts run at a time. */
   readonly workers: number
   readonly oracle: OracleSpec
+  /** What the oracle is proven with before its word counts (E16). Without it the report says `oracle: "unproven"`. */
+  readonly proof?: OracleKnown
+  /** Commands that must pass in a fresh clone with the accepted patch, for example `npm ci`, then `npm test`. */
+  readonly replay: readonly PrepareStep[]
   /** Absolute paths that no attempt may see, beside the built-in list (W17). */
   readonly hide: readonly string[]
   /** Where the record is written: patch, verdicts, results, graph. Made when missing. */
@@ -83,13 +87,15 @@ export interface AttemptReport {
   readonly clocks: Clocks
   /** US dollars; null while unknown. */
   readonly usd: number | null
-  readonly turn: string
+  /** Null when no turn was admitted. */
+  readonly turn: string | null
 }
 
 export interface RepairReport {
   readonly run: string
   readonly goal: string
   readonly imported: { readonly commit: string; readonly files: number; readonly bytes: number } | null
+  readonly oracle: "proven" | "unproven"
   readonly attempts: readonly AttemptReport[]
   readonly handoff: {
     readonly from: string
@@ -104,12 +110,20 @@ export interface RepairReport {
     readonly patch: string
     readonly verification: Verdict
   } | null
+  /** The accepted patch in a fresh clone. */
+  readonly replay: "passed" | "failed" | "unavailable" | null
   readonly settlements: { readonly accepted: number; readonly total: number }
   readonly quota: { readonly reserved: number; readonly spent: number; readonly remaining: number | null }
   /** Workspaces of earlier processes that were recovered to branches of their own. */
   readonly recovered: readonly { readonly workspace: string; readonly branch: string }[]
   readonly clocks: Clocks
 }
+
+/** The oracle is not what it claims to be: its word would prove nothing. No attempt was judged. */
+export class OracleNotProven extends Schema.TaggedError<OracleNotProven>()("OracleNotProven", {
+  ...errorFields("ORACLE_NOT_PROVEN"),
+  broken: Schema.Array(Schema.String)
+}) {}
 
 /** The run ended and no candidate was accepted. Every attempt is in it, with why. */
 export class NothingAccepted extends Schema.TaggedError<NothingAccepted>()("NothingAccepted", {

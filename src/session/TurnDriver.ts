@@ -47,24 +47,35 @@ export type Settling = Omit<
   "effectId" | "goal" | "fence" | "turn" | "spend" | "commandId"
 >
 
-/** The parts of a turn that depend on where it runs and on who judges it. `W` is an open place, `C` what was captured. */
-export interface TurnWork<W, C, E, R> {
+/**
+ * The parts of a turn that depend on where it runs and on who judges it. `W` is an open place, `C` what was captured;
+ * each part fails with errors of its own.
+ */
+export interface TurnWork<W, C, OpenError, CaptureError, JudgeError, SettleError, R> {
   /** Opens the place; it closes when the capture is done. Not called when the host does not have to run. */
-  readonly open: (turn: TurnRecord) => Effect.Effect<W, E, R | Scope.Scope>
+  readonly open: (turn: TurnRecord) => Effect.Effect<W, OpenError, R | Scope.Scope>
   readonly environment: (place: W) => TurnEnvironment
   readonly results: ResultStore
   /**
    * Makes what the host left immutable. Called with the open place right after the result is journaled; with null when an
    * earlier process got that far. Must give the same answer however often it is called for one turn.
    */
-  readonly capture: (turn: TurnRecord, outcome: HostOutcome | null, place: W | null) => Effect.Effect<C, E, R>
+  readonly capture: (
+    turn: TurnRecord,
+    outcome: HostOutcome | null,
+    place: W | null
+  ) => Effect.Effect<C, CaptureError, R>
   /** Judges the capture, apart from the executor. Gives the recorded acceptance, or why nothing was judged. */
   readonly validate: (
     turn: TurnRecord,
     outcome: HostOutcome | null,
     captured: C
-  ) => Effect.Effect<{ readonly acceptance: string | null; readonly note?: string }, E, R>
-  readonly settle: (turn: TurnRecord, outcome: HostOutcome | null, captured: C) => Effect.Effect<Settling, E, R>
+  ) => Effect.Effect<{ readonly acceptance: string | null; readonly note?: string }, JudgeError, R>
+  readonly settle: (
+    turn: TurnRecord,
+    outcome: HostOutcome | null,
+    captured: C
+  ) => Effect.Effect<Settling, SettleError, R>
 }
 
 export interface TurnDone<C> {
@@ -92,7 +103,11 @@ const findOrAdmit = (spec: TurnSpec) =>
   Effect.gen(function* () {
     const { items } = yield* Turns.list({ goal: spec.goal.id })
     const known = items.findLast((turn) => turn.todo === spec.todo.id && turn.state !== "failed")
-    if (known !== undefined) return yield* Turns.resume({ turn: known.id, fence: spec.fence })
+    if (known !== undefined) {
+      // Settling gave the lease back: what is left to do needs no authority over the todo any more.
+      const settled = known.state === "closed" || known.phase === "settle"
+      return yield* Turns.resume({ turn: known.id, ...(settled ? {} : { fence: spec.fence }) })
+    }
     const failed = items.findLast((turn) => turn.todo === spec.todo.id)
     if (failed !== undefined && failed.agent === spec.agent) {
       if (spec.interrupted === "explain") return yield* interrupted(failed)
@@ -206,7 +221,10 @@ const hostResult = (outcome: HostOutcome, digest: string, provenGone: boolean | 
  * by hand, no new executor starts before), `TurnCancelled`, and the refusals of governance: `QuotaExceeded` (nothing was
  * dispatched), `LeaseLost` (stop; the files are kept), `TurnInFlight`, `GoalNotActive`.
  */
-export const driveTurn = <W, C, E, R>(spec: TurnSpec, work: TurnWork<W, C, E, R>) =>
+export const driveTurn = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
+  spec: TurnSpec,
+  work: TurnWork<W, C, OpenError, CaptureError, JudgeError, SettleError, R>
+) =>
   Effect.gen(function* () {
     let turn: TurnRecord & { readonly next: string } = yield* findOrAdmit(spec)
     if (turn.next === "readBackOrRetry") {

@@ -449,9 +449,10 @@ export interface WorkspaceProvider {
 
   /** Workspaces that wait for a decision: checkpoint by `recover`, or drop by `discardLeft` (W12, W23). */
   readonly left: Effect.Effect<readonly LeftWorkspace[], StoreError>
-  /** Commits what the workspace held to a branch of its own; the original branch does not move. */
+  /** Commits what the workspace held to a branch of its own, under the given operation id; the original branch does not move. */
   readonly recover: (
-    workspace: string
+    workspace: string,
+    options?: CommitOptions
   ) => Effect.Effect<
     { readonly branch: string; readonly checkpoint: CheckpointOutcome },
     E.RefNotFound | E.WorkspaceUnreadable | E.Unavailable | StoreError

@@ -1,0 +1,188 @@
+/**
+ * The demo: Coppice does its job for real, on the repository of fixture/.
+ * Promise: progress on stderr, a table (or with --json one object) on stdout, and nothing left but the printed record.
+ *
+ *   npm run demo                       npm run -s demo -- --json
+ *   npm run demo -- --record DIR       the record there; a run that was killed goes on when DIR is named again
+ */
+import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs"
+import { rm } from "node:fs/promises"
+import { join, resolve } from "node:path"
+import { fileURLToPath } from "node:url"
+import { parseArgs } from "node:util"
+import * as Effect from "effect/Effect"
+import { plainDirectory } from "../../src/host/PlainDirectory.ts"
+import { exploreRepair, isCoppiceError, type RepairOptions, type RepairReport, type Route } from "../../src/index.ts"
+import { standard } from "../../src/standard.ts"
+import { processHost } from "../../providers/host-process/index.ts"
+import { type Leftovers, watchLeftovers } from "./leftovers.ts"
+import { makeFixture } from "./make-fixture.ts"
+import { printTable } from "./table.ts"
+
+const here = fileURLToPath(new URL(".", import.meta.url))
+const { values: args } = parseArgs({
+  options: { json: { type: "boolean", default: false }, record: { type: "string" }, help: { type: "boolean" } }
+})
+if (args.help === true) {
+  console.log(
+    "npm run demo [-- --json] [-- --record DIR]\n\n--json    one JSON object on stdout\n--record  where the record is written"
+  )
+  process.exit(0)
+}
+
+const begun = performance.now()
+const seconds = (ms: number) => Math.round(ms) / 1000
+const tell = (text: string) => process.stderr.write(`  ${text}\n`)
+
+const stamp = new Date().toISOString().replace(/[-:]/g, "").slice(0, 15)
+const record = resolve(args.record ?? join(here, "..", "..", "record", `demo-${stamp}-${process.pid}`))
+mkdirSync(record, { recursive: true, mode: 0o700 })
+const leftovers = watchLeftovers(realpathSync(record))
+
+/** The fixture is made once a record; a rerun finds it, with what its preparation took. */
+const prepared = async () => {
+  const note = join(record, "fixture.json")
+  if (existsSync(note)) return JSON.parse(readFileSync(note, "utf8")) as Awaited<ReturnType<typeof makeFixture>>
+  const target = join(record, "ledger")
+  await rm(target, { recursive: true, force: true })
+  const made = await makeFixture(target, { onProgress: (progress) => tell(`prepare    ${progress.phase}`) })
+  writeFileSync(note, JSON.stringify(made))
+  return made
+}
+
+const worker = (name: string) => processHost(["node", join(here, "workers", `${name}.mjs`)])
+const route = (id: string, title: string, program: string, usdBound: number, instruction: string): Route => ({
+  id,
+  title,
+  instruction,
+  host: worker(program),
+  usdBound,
+  timeLimitMs: 120_000
+})
+
+const patches = (directory: string, names: readonly string[]) =>
+  names.map((name) => ({ name, patch: readFileSync(join(here, directory, `${name}.patch`)) }))
+
+const options = (repository: string, base: string): RepairOptions => {
+  const judge = join(here, "held-out", "verify.mjs")
+  return {
+    run: "demo",
+    title: "An unreadable spend artifact must still count as spent",
+    budget: { usd: 2, slots: 6 },
+    source: repository,
+    base,
+    environment: { tools: ["node", "npm", "git"], lockfiles: ["package-lock.json"] },
+    routes: [
+      route("a1", "throttle everybody", "throttle-everyone", 0.4, "Make the failing test pass."),
+      route("a2", "catch and ignore", "catch-and-ignore", 0.4, "Make the failing test pass."),
+      route("a3", "exact amount in the row", "exact-amount", 0.4, "Keep the amount where it cannot be lost.")
+    ],
+    receiver: route("r1", "finish a3", "receiver", 0.4, "Verify the candidate, read the findings, finish the work."),
+    workers: 3,
+    oracle: {
+      name: "ledger-oracle",
+      repository,
+      base,
+      prepare: [
+        { argv: ["npm", "ci", "--prefer-offline", "--no-audit", "--no-fund"], blame: "machine" },
+        { argv: ["npm", "run", "-s", "build"], blame: "candidate" }
+      ],
+      judge: ["node", judge],
+      heldOut: join(here, "held-out"),
+      canary: readFileSync(join(here, "held-out", "canary"), "utf8").trim(),
+      timeLimitMs: 120_000,
+      scratch: join(record, "scratch"),
+      environment: plainDirectory
+    },
+    proof: {
+      fixes: patches("fixes", ["a", "b"]),
+      wrong: patches("wrong", ["throttle-everyone", "catch-and-ignore", "half-way"])
+    },
+    replay: [
+      { argv: ["npm", "ci", "--prefer-offline", "--no-audit", "--no-fund"], blame: "machine" },
+      { argv: ["npm", "test"], blame: "candidate" }
+    ],
+    hide: [
+      ...["held-out", "fixes", "wrong"].map((name) => join(here, name)),
+      ...["attempts", "results", "verdicts", "scratch"].map((name) => join(record, name))
+    ],
+    record,
+    retryInterrupted: true,
+    onProgress: ({ attempt, stage, text }) => {
+      if (stage !== "import") tell(`${(attempt ?? "").padEnd(3)} ${stage.padEnd(9)} ${text}`)
+    }
+  }
+}
+
+/** The shape that later tools read; see README. */
+const summary = (report: RepairReport, downloadSeconds: number, left: Leftovers) => ({
+  ok:
+    report.accepted !== null &&
+    report.replay === "passed" &&
+    report.settlements.accepted === 1 &&
+    left.mounts.length + left.processes.length + left.directories.length === 0,
+  goal: report.goal,
+  workers: "scripted",
+  oracle: report.oracle,
+  attempts: report.attempts.map((a) => ({
+    id: a.id,
+    route: a.route,
+    outcome: a.outcome,
+    reason: a.reason,
+    checkpoint: a.checkpoint,
+    candidate: a.candidate,
+    changedFiles: a.changedFiles,
+    projection: a.projection,
+    isolation: a.isolation,
+    clocks: a.clocks,
+    usd: a.usd
+  })),
+  handoff: report.handoff,
+  accepted:
+    report.accepted === null
+      ? null
+      : {
+          candidate: report.accepted.candidate,
+          patch: join(record, report.accepted.patch),
+          verification: report.accepted.verification
+        },
+  replay: report.replay,
+  settlements: report.settlements,
+  quota: report.quota,
+  recovered: report.recovered,
+  clocks: report.clocks,
+  leftovers: left,
+  seconds: seconds(performance.now() - begun),
+  downloadSeconds,
+  record
+})
+
+const main = async (): Promise<number> => {
+  const fixture = await prepared()
+  tell(`prepared   ledger@${fixture.commit.slice(0, 7)}  ${fixture.files} files`)
+  const program = exploreRepair(options(fixture.path, fixture.commit)).pipe(
+    Effect.provide(standard({ store: join(record, "store") }))
+  )
+  const report = await Effect.runPromise(program)
+  await rm(join(record, "scratch"), { recursive: true, force: true })
+  const result = summary(report, fixture.downloadSeconds, leftovers())
+  if (args.json) console.log(JSON.stringify(result))
+  else printTable(result, fixture)
+  return result.ok ? 0 : 1
+}
+
+main().then(
+  (code) => {
+    process.exitCode = code
+  },
+  (error: unknown) => {
+    const known = isCoppiceError(error) ? error : undefined
+    if (args.json) console.log(JSON.stringify({ ok: false, error: known?.code ?? "UNEXPECTED", record }))
+    tell(
+      known === undefined
+        ? String((error as Error).stack ?? error)
+        : `${known.code}: ${known.message}\n  ${known.remedy}`
+    )
+    process.exitCode = 1
+  }
+)

@@ -1,0 +1,47 @@
+/**
+ * A workspace provider that is loaded and opened when it is first used, and not before.
+ * Promise: until the first call no module, file, process or thread of the provider exists (P4); concurrent first calls open
+ * it once; it closes with the scope that made it. Rules: P4, P9, W2.
+ */
+import * as Effect from "effect/Effect"
+import * as Scope from "effect/Scope"
+import type { StoreError, WorkspaceProvider } from "../workspace/WorkspaceProvider.ts"
+
+/** Wraps `acquire`, which imports and opens the real provider inside the given scope. */
+export const lazyWorkspaces = (
+  acquire: Effect.Effect<WorkspaceProvider, StoreError, Scope.Scope>
+): Effect.Effect<WorkspaceProvider, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const scope = yield* Effect.scope
+    const provider = yield* Effect.cached(Effect.provideService(acquire, Scope.Scope, scope))
+    const use = <A, E, R>(f: (p: WorkspaceProvider) => Effect.Effect<A, E, R>): Effect.Effect<A, E | StoreError, R> =>
+      Effect.flatMap(provider, f)
+    return {
+      manifest: use((p) => p.manifest),
+      probe: use((p) => p.probe),
+      createEmpty: (options) => use((p) => p.createEmpty(options)),
+      importDirectory: (options) => use((p) => p.importDirectory(options)),
+      fork: (from, options) => use((p) => p.fork(from, options)),
+      open: (branch, options) => use((p) => p.open(branch, options)),
+      branch: (id) => use((p) => p.branch(id)),
+      commit: (ref) => use((p) => p.commit(ref)),
+      log: (ref, options) => use((p) => p.log(ref, options)),
+      diff: (from, to) => use((p) => p.diff(from, to)),
+      readAt: (ref, path) => use((p) => p.readAt(ref, path)),
+      listAt: (ref, path) => use((p) => p.listAt(ref, path)),
+      statAt: (ref, path) => use((p) => p.statAt(ref, path)),
+      applyTo: (branch, operations, options) => use((p) => p.applyTo(branch, operations, options)),
+      execOn: (branch, command, options) => use((p) => p.execOn(branch, command, options)),
+      candidate: (ref, options) => use((p) => p.candidate(ref, options)),
+      pin: (key, ref) => use((p) => p.pin(key, ref)),
+      unpin: (key) => use((p) => p.unpin(key)),
+      findOperation: (operationId) => use((p) => p.findOperation(operationId)),
+      exportDirectory: (ref, target, options) => use((p) => p.exportDirectory(ref, target, options)),
+      exportPatch: (options) => use((p) => p.exportPatch(options)),
+      left: use((p) => p.left),
+      recover: (workspace, options) => use((p) => p.recover(workspace, options)),
+      discardLeft: (workspace, reason) => use((p) => p.discardLeft(workspace, reason)),
+      stats: use((p) => p.stats),
+      verify: (options) => use((p) => p.verify(options))
+    }
+  })

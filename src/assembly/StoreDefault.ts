@@ -1,0 +1,49 @@
+/**
+ * Where a store lies when the application does not say.
+ * Promise: `$XDG_STATE_HOME` or `~/.local/state`, then `coppice/<hash of the project's real path>`; without a home it must
+ * be given; never inside the project that will be imported. Rules: 01 "On disk"; W13.
+ */
+import { existsSync, realpathSync } from "node:fs"
+import { homedir } from "node:os"
+import { basename, dirname, join, resolve, sep } from "node:path"
+import * as Effect from "effect/Effect"
+import { sha256 } from "../base/Digest.ts"
+import { StoreLocation } from "../workspace/WorkspaceError.ts"
+
+/** The real path of something that may not exist yet: its nearest existing ancestor is resolved. */
+const realish = (path: string): string =>
+  existsSync(path) ? realpathSync(path) : join(realish(dirname(path)), basename(path))
+
+/** The store's directory for a project, or `StoreLocation` with what to do. Makes nothing. */
+export const storeDirectory = (options: {
+  readonly store?: string | undefined
+  readonly project?: string | undefined
+}): Effect.Effect<string, StoreLocation> =>
+  Effect.suspend(() => {
+    const project = realpathSync(options.project ?? process.cwd())
+    const home =
+      process.env["XDG_STATE_HOME"] ??
+      (process.env["HOME"] === undefined ? undefined : join(homedir(), ".local", "state"))
+    const directory =
+      options.store ?? (home === undefined ? undefined : join(home, "coppice", sha256(project).slice(7, 7 + 32)))
+    if (directory === undefined) {
+      return Effect.fail(
+        new StoreLocation({
+          path: "",
+          message: "There is no home directory, so the store has no default place.",
+          remedy: "Set XDG_STATE_HOME or HOME, or pass `store` to the preset."
+        })
+      )
+    }
+    const real = realish(resolve(directory))
+    if (options.project !== undefined && (real === project || real.startsWith(project + sep))) {
+      return Effect.fail(
+        new StoreLocation({
+          path: directory,
+          message: "The store would lie inside the project that it is to hold.",
+          remedy: "Pass a `store` outside the project's directory."
+        })
+      )
+    }
+    return Effect.succeed(real)
+  })

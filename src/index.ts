@@ -1,0 +1,6 @@
+/**
+ * `coppice`: the public types and services, and the composed journeys. No provider's code is loaded from here.
+ */
+export { isCoppiceError, type CoppiceError } from "./base/CoppiceError.ts"
+export { exploreRepair, requireAccepted } from "./journey/ExploreRepair.ts"
+export * from "./journey/RepairPlan.ts"

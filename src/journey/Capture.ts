@@ -1,0 +1,141 @@
+/**
+ * From an attempt's files to a recorded candidate, across two stores.
+ * Promise: planned in the authority, committed in the workspace store under the same operation id, read back, pinned,
+ * recorded; whatever is interrupted in between is resolved by operation id, and nothing that an attempt made is dropped.
+ * Rules: G75, W5, W10, W12, W16, W23, E2; C71.
+ */
+import * as Effect from "effect/Effect"
+import { crashPoint } from "../base/CrashPoint.ts"
+import type { Digest } from "../base/Digest.ts"
+import { Candidates, Evidence, type Fence, type TurnRecord } from "../governance/index.ts"
+import { Explore } from "../explore/Explore.ts"
+import { type Candidate, identity } from "../workspace/Candidate.ts"
+import { type Workspace, Workspaces } from "../workspace/WorkspaceProvider.ts"
+import type { RunRecord } from "./RunRecord.ts"
+
+/** What an attempt came to in files. `candidate` is null when it changed nothing. */
+export interface Captured {
+  readonly commit: string | null
+  readonly candidate: { readonly fields: Candidate; readonly identity: Digest } | null
+  /** The patch of its source files against the run's base; empty when only ignored files changed. */
+  readonly patch: Uint8Array
+  readonly patchFile: string | null
+  readonly changedFiles: number
+  /** Evidence id of the patch. */
+  readonly evidence: string | null
+}
+
+export interface CaptureScene {
+  readonly goal: string
+  readonly agent: string
+  readonly fence: Fence
+  readonly record: RunRecord
+  readonly route: string
+  readonly node: string
+  /** The commit that patches are made against. */
+  readonly base: string
+  readonly branch: string
+  /** The commit that the attempt started from. */
+  readonly start: string
+  readonly environment: Digest
+  readonly parent: string | null
+}
+
+/** The commit of this turn's capture: made now, or found again by its operation id, or recovered from a left workspace. */
+const commitOf = (scene: CaptureScene, turn: TurnRecord, operationId: string, place: Workspace | null) =>
+  Effect.gen(function* () {
+    const workspaces = yield* Workspaces
+    if (place !== null) {
+      const outcome = yield* place.checkpoint({
+        operationId,
+        message: `${scene.route}: what the turn left`,
+        actor: { call: turn.id, agent: scene.agent, goal: scene.goal }
+      })
+      crashPoint("capture.committed")
+      return outcome.outcome === "committed" ? outcome.commit : null
+    }
+    const found = yield* workspaces.findOperation(operationId)
+    if (found.state === "recorded") return found.commit
+    const left = (yield* workspaces.left).find((workspace) => workspace.branch === scene.branch)
+    if (left === undefined) return null
+    const { checkpoint } = yield* workspaces.recover(left.id, {
+      operationId,
+      message: `${scene.route}: recovered after a crash`
+    })
+    return checkpoint.outcome === "committed" ? checkpoint.commit : null
+  })
+
+/** Captures a turn's files as a candidate. Gives the same answer whenever it is asked again for the same turn. */
+export const capture = (scene: CaptureScene, turn: TurnRecord, place: Workspace | null) =>
+  Effect.gen(function* () {
+    const workspaces = yield* Workspaces
+    const operationId = `${turn.effectId}/capture`
+    const known = yield* Candidates.plan({ goal: scene.goal, operationId, turn: turn.id })
+    crashPoint("capture.planned")
+    if (known.state === "absent") return nothing
+    const made =
+      known.state === "recorded"
+        ? ((yield* workspaces.findOperation(operationId)) as { readonly commit?: string }).commit
+        : undefined
+    const commit = made ?? (yield* commitOf(scene, turn, operationId, place))
+    if (commit === null) {
+      yield* Candidates.resolve({ operationId, state: "absent", note: "the turn changed nothing" })
+      return nothing
+    }
+    const fields = yield* workspaces.candidate(commit, { environment: scene.environment, parent: scene.parent })
+    const id = identity(fields)
+    yield* workspaces.pin(known.id, commit)
+    crashPoint("capture.pinned")
+    yield* Candidates.record({ operationId, identity: id, candidate: fields })
+    crashPoint("capture.recorded")
+    yield* Explore.linkCandidate({
+      commandId: `${operationId}/link`,
+      goal: scene.goal,
+      node: scene.node,
+      identity: id,
+      commit
+    })
+
+    const exported = yield* workspaces.exportPatch({ from: scene.base, to: commit })
+    if (exported.patch.length === 0) {
+      return {
+        commit,
+        candidate: { fields, identity: id },
+        patch: exported.patch,
+        patchFile: null,
+        changedFiles: 0,
+        evidence: null
+      }
+    }
+    const patchFile = `attempts/${scene.route}.patch`
+    const digest = yield* scene.record.write(patchFile, exported.patch)
+    const evidence = yield* Evidence.record({
+      commandId: `${operationId}/patch/${scene.fence.epoch}`,
+      goal: scene.goal,
+      todo: turn.todo,
+      turn: turn.id,
+      kind: "patch",
+      digest,
+      summary: `Patch of ${exported.files.length} files`,
+      ref: patchFile,
+      producer: { role: "executor", name: scene.agent },
+      fence: scene.fence
+    })
+    return {
+      commit,
+      candidate: { fields, identity: id },
+      patch: exported.patch,
+      patchFile,
+      changedFiles: exported.files.length,
+      evidence: evidence.id
+    } satisfies Captured
+  })
+
+const nothing: Captured = {
+  commit: null,
+  candidate: null,
+  patch: new Uint8Array(),
+  patchFile: null,
+  changedFiles: 0,
+  evidence: null
+}

@@ -1,0 +1,291 @@
+/**
+ * Explore a repair (journey J2): many attempts grow from one warm checkpoint, under one goal and one budget; one half-way
+ * candidate is handed over; an independent oracle judges each; the one that passes comes out as a patch and is replayed.
+ * Promise: a rerun with the same name on the same store goes on where an earlier process stopped; nothing is dispatched,
+ * settled or charged twice; failed routes stay readable. Rules: J2, E1, E5, E16, G75, G82, W13, W16.
+ */
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Semaphore from "effect/Semaphore"
+import { isCoppiceError } from "../base/CoppiceError.ts"
+import { crashPoint } from "../base/CrashPoint.ts"
+import { makeCostLedger } from "../evaluator/CostLedger.ts"
+import { runJudge } from "../evaluator/JudgeProcess.ts"
+import { type OracleSpec, prove } from "../evaluator/Oracle.ts"
+import { Explore, toMermaid } from "../explore/Explore.ts"
+import { Agents, Goals, Quota, Settlements, Todos } from "../governance/index.ts"
+import { Bindings } from "../session/Binding.ts"
+import { applyPatch, cleanCheckout } from "../workspace/CleanCheckout.ts"
+import { environmentDigest, readEnvironment } from "../workspace/EnvironmentManifest.ts"
+import { Workspaces } from "../workspace/WorkspaceProvider.ts"
+import { type AttemptDone, agentOf, capabilityOf, runAttempt, type Scene } from "./Attempt.ts"
+import {
+  type AttemptReport,
+  NothingAccepted,
+  OracleNotProven,
+  type RepairOptions,
+  type RepairReport,
+  type Route
+} from "./RepairPlan.ts"
+import { openRunRecord, type RunRecord } from "./RunRecord.ts"
+
+/** The goal with its agents, bindings and todos; found again by a rerun. */
+const openWork = (options: RepairOptions) =>
+  Effect.gen(function* () {
+    const { run } = options
+    const goal = yield* Goals.open({ commandId: `${run}/goal`, title: options.title, budget: options.budget })
+    const question = yield* Explore.addNode({
+      commandId: `${run}/question`,
+      goal: goal.id,
+      kind: "question",
+      title: options.title.slice(0, 200),
+      agent: null
+    })
+    for (const route of [...options.routes, options.receiver]) {
+      yield* Agents.register({
+        commandId: `${run}/${route.id}/agent`,
+        goal: goal.id,
+        agentId: agentOf(route),
+        capabilities: [capabilityOf(route)]
+      })
+      yield* Bindings.bind({
+        commandId: `${run}/${route.id}/bind`,
+        goal: goal.id,
+        agent: agentOf(route),
+        mode: "managed_runtime",
+        executorEndpointId: `${route.host.descriptor.kind}/${route.id}`
+      })
+    }
+    for (const route of options.routes) yield* addTodo(options, goal.id, route)
+    return { goal: goal.id, question: question.id }
+  })
+
+const addTodo = (options: RepairOptions, goal: string, route: Route) =>
+  Todos.add({
+    commandId: `${options.run}/${route.id}/todo`,
+    goal,
+    title: route.title,
+    capabilities: [capabilityOf(route)],
+    acceptance: { validator: options.oracle.name }
+  })
+
+/** Proves the oracle in the background; whoever judges waits for it. */
+const proveOracle = (options: RepairOptions, record: RunRecord, say: Scene["say"]) =>
+  Effect.gen(function* () {
+    const known = options.proof
+    if (known === undefined) return options.oracle
+    const proof = yield* prove(options.oracle, known, {
+      concurrency: 2,
+      onVerdict: (name, verdict) => say(null, "oracle", `${name}: ${verdict.outcome}`)
+    })
+    yield* record.write("verdicts/oracle-proof.json", `${JSON.stringify(proof, null, 2)}\n`)
+    if (proof.proven) return options.oracle
+    return yield* new OracleNotProven({
+      broken: proof.broken,
+      message: `The oracle ${options.oracle.name} is not proven: ${proof.broken.join("; ")}.`,
+      remedy: "Correct the oracle or the known patches; its word would prove nothing."
+    })
+  })
+
+const noClocks = makeCostLedger().read()
+
+/** An attempt that ended in a typed error: it stays in the report, with its reason (E15). */
+const ended = (route: Route, error: unknown): AttemptReport => ({
+  id: route.id,
+  route: route.title,
+  outcome: (error as { _tag?: string })._tag === "TurnInterrupted" ? "interrupted" : "failed",
+  reason: isCoppiceError(error) ? `${error.code}: ${error.message} ${error.remedy}` : String(error),
+  checkpoint: null,
+  candidate: null,
+  changedFiles: null,
+  projection: null,
+  isolation: null,
+  clocks: noClocks,
+  usd: null,
+  turn: null
+})
+
+/** Runs a route; its own failure is its own outcome. Only an unproven oracle ends the whole run. */
+const attempt = (scene: Scene, route: Route, received: Parameters<typeof runAttempt>[2]) =>
+  runAttempt(scene, route, received).pipe(
+    Effect.catch((error) =>
+      error._tag === "OracleNotProven"
+        ? Effect.fail(error)
+        : Effect.sync(() => {
+            scene.say(route.id, "ended", `${error._tag}: ${error.message}`)
+            return { failed: ended(route, error) }
+          })
+    )
+  )
+
+type Ended = { readonly failed: AttemptReport }
+const isDone = (value: AttemptDone | Ended | null): value is AttemptDone => value !== null && !("failed" in value)
+
+/** Hands the first half-way candidate over to the receiver, with its findings and what the others refuted. */
+const handOver = (scene: Scene, done: readonly AttemptDone[]) =>
+  Effect.gen(function* () {
+    const { options } = scene
+    const giver = done.find(
+      (a) => a.report.outcome === "handedOver" && a.captured.candidate !== null && a.findings.length > 0
+    )
+    if (giver === undefined || giver.captured.candidate === null || giver.captured.commit === null) return null
+    const findings = [
+      ...giver.findings,
+      ...done.filter((a) => a !== giver).flatMap((a) => a.findings.filter((finding) => finding.status === "refuted"))
+    ]
+    const offer = yield* Explore.offerHandoff({
+      commandId: `${options.run}/handoff`,
+      goal: scene.goal,
+      from: giver.agent,
+      to: agentOf(options.receiver),
+      identity: giver.captured.candidate.identity,
+      findings: findings.map((finding) => finding.id)
+    })
+    crashPoint("repair.handoffOffered")
+    yield* addTodo(options, scene.goal, options.receiver)
+    const receiver = yield* attempt(scene, options.receiver, {
+      handoff: offer.id,
+      commit: giver.captured.commit,
+      identity: giver.captured.candidate.identity,
+      parent: giver.captured.candidate.fields.parent,
+      findings
+    })
+    return { giver, receiver }
+  })
+
+/** The accepted patch in a fresh clone with clean dependencies (J2). */
+const replay = (options: RepairOptions, record: RunRecord, patchFile: string, say: Scene["say"]) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const checkout = yield* cleanCheckout({
+        repository: options.source,
+        commit: options.base,
+        parent: options.oracle.scratch,
+        prefix: "replay-"
+      })
+      yield* applyPatch(checkout, record.path(patchFile))
+      const environment = options.oracle.environment(checkout)
+      for (const step of options.replay) {
+        say(null, "replay", step.argv.join(" "))
+        const run = yield* runJudge(environment, step.argv, { timeLimitMs: options.oracle.timeLimitMs })
+        if (run.exitCode !== 0) return step.blame === "machine" ? ("unavailable" as const) : ("failed" as const)
+      }
+      return "passed" as const
+    })
+  ).pipe(
+    Effect.catch((error) =>
+      Effect.sync(() => {
+        say(null, "replay", error.message)
+        return error._tag === "PatchRefused" ? ("failed" as const) : ("unavailable" as const)
+      })
+    )
+  )
+
+/**
+ * Runs, or goes on with, the exploration of a repair.
+ *
+ * Errors: `OracleNotProven` (correct the oracle), `ImportRefused` and `StoreLocation` (see their remedies), and the
+ * authority's own. What goes wrong in one attempt is that attempt's outcome. A run in which nothing was accepted is a
+ * report with `accepted: null`; `requireAccepted` turns it into `NothingAccepted`.
+ */
+export const exploreRepair = (options: RepairOptions) =>
+  Effect.gen(function* () {
+    const workspaces = yield* Workspaces
+    const ledger = makeCostLedger()
+    const say: Scene["say"] = (attemptId, stage, text) => options.onProgress?.({ attempt: attemptId, stage, text })
+    const record = yield* openRunRecord(options.record)
+    const work = yield* openWork(options)
+    crashPoint("repair.opened")
+
+    say(null, "import", "reading the source with its dependencies")
+    const imported = yield* ledger.time(
+      "import",
+      workspaces.importDirectory({
+        source: options.source,
+        name: options.run,
+        operationId: `${options.run}/import`,
+        onProgress: (progress) => say(null, "import", `${progress.phase} ${progress.files} files`)
+      })
+    )
+    crashPoint("repair.imported")
+    say(null, "imported", `${imported.files} files, ${imported.bytes} bytes, warm checkpoint ${imported.commit}`)
+    const environment = environmentDigest(yield* readEnvironment(options.source, options.environment))
+
+    const oracle = yield* Deferred.make<OracleSpec, OracleNotProven>()
+    yield* Effect.forkScoped(Deferred.complete(oracle, proveOracle(options, record, say)))
+    const one = yield* Semaphore.make(1)
+    const scene: Scene = {
+      options,
+      record,
+      goal: work.goal,
+      question: work.question,
+      base: imported.commit,
+      environment,
+      oracle: Deferred.await(oracle),
+      settling: (effect) => one.withPermit(effect),
+      recovered: [],
+      say
+    }
+
+    const first = yield* Effect.forEach(options.routes, (route) => attempt(scene, route, null), {
+      concurrency: options.workers
+    })
+    const handed = yield* handOver(scene, first.filter(isDone))
+    yield* Deferred.await(oracle)
+    const all = [...first, handed?.receiver ?? null]
+    const winner = all.filter(isDone).find((a) => a.report.outcome === "accepted") ?? null
+
+    let accepted: RepairReport["accepted"] = null
+    let replayed: RepairReport["replay"] = null
+    if (winner !== null && winner.captured.candidate !== null && winner.verdict !== null) {
+      yield* ledger.time("export", record.write("fix.patch", winner.captured.patch))
+      accepted = {
+        attempt: winner.report.id,
+        candidate: winner.captured.candidate.identity,
+        patch: "fix.patch",
+        verification: winner.verdict
+      }
+      replayed = yield* ledger.time("verify", replay(options, record, "fix.patch", say))
+    }
+    const graph = yield* Explore.graph({ goal: work.goal })
+    yield* record.write("graph.mmd", toMermaid(graph))
+    yield* record.write("graph.json", `${JSON.stringify(graph, null, 2)}\n`)
+    const settlements = yield* Settlements.list({ goal: work.goal })
+    const quota = yield* Quota.status({ goal: work.goal })
+    const report: RepairReport = {
+      run: options.run,
+      goal: work.goal,
+      imported: { commit: imported.commit, files: imported.files, bytes: imported.bytes },
+      oracle: options.proof === undefined ? "unproven" : "proven",
+      attempts: all.flatMap((a) => (a === null ? [] : [isDone(a) ? a.report : a.failed])),
+      handoff:
+        handed === null
+          ? null
+          : {
+              from: handed.giver.report.id,
+              to: options.receiver.id,
+              verified: isDone(handed.receiver) && handed.receiver.verified,
+              adopted: isDone(handed.receiver) && handed.receiver.adopted
+            },
+      accepted,
+      replay: replayed,
+      settlements: { accepted: settlements.accepted, total: settlements.total },
+      quota: { reserved: quota.reserved.usd, spent: quota.spent.usd, remaining: quota.remaining.usd },
+      recovered: scene.recovered,
+      clocks: ledger.read()
+    }
+    yield* record.write("run.json", `${JSON.stringify(report, null, 2)}\n`)
+    return report
+  }).pipe(Effect.scoped)
+
+/** The report, or `NothingAccepted` with every attempt and why. */
+export const requireAccepted = (report: RepairReport): Effect.Effect<RepairReport, NothingAccepted> =>
+  report.accepted !== null
+    ? Effect.succeed(report)
+    : Effect.fail(
+        new NothingAccepted({
+          attempts: report.attempts.map(({ id, outcome, reason }) => ({ id, outcome, reason })),
+          message: `None of ${report.attempts.length} attempts was accepted.`,
+          remedy: "Read the findings of the record, then try other routes or a larger budget."
+        })
+      )

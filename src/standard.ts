@@ -1,0 +1,79 @@
+/**
+ * `coppice/standard`: governance as in minimal, with workspaces (LayerFS), explore and the evaluator beside it.
+ * Promise: the same governance objects as minimal; the workspace provider is loaded and its store opened when it is first
+ * used, and not before; `workspaces: "off"` gives a typed `Unavailable` instead. Rules: P3, P4, P9, V2, J6.
+ *
+ * ```ts
+ * program.pipe(Effect.provide(standard({ store: "/var/lib/my-bot" })))
+ * ```
+ */
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { Assembly } from "./assembly/Assembly.ts"
+import { lazyWorkspaces } from "./assembly/LazyWorkspaces.ts"
+import { type AssemblyError, authorityLayer } from "./assembly/Preset.ts"
+import type { ProviderName } from "./assembly/Registry.ts"
+import { storeDirectory } from "./assembly/StoreDefault.ts"
+import { exploreModule } from "./explore/ExploreGraph.ts"
+import type { Authority } from "./governance/Authority.ts"
+import { workModule } from "./governance/WorkModule.ts"
+import { sessionModule } from "./session/Binding.ts"
+import { Unavailable } from "./workspace/WorkspaceError.ts"
+import { Workspaces } from "./workspace/WorkspaceProvider.ts"
+
+export { Assembly, type AssemblyReport } from "./assembly/Assembly.ts"
+export { type AssemblyError, PresetOptionsError } from "./assembly/Preset.ts"
+
+export interface StandardOptions {
+  /** Directory of the store; by default below the user's state directory, named after the project. */
+  readonly store?: string
+  /** The project that the store is for; the working directory when absent. */
+  readonly project?: string
+  /** Which workspace provider the application asks for; `off` answers every workspace call with what to switch on. */
+  readonly workspaces?: "layerfs" | "off"
+}
+
+const off = Effect.fail(
+  new Unavailable({
+    what: "workspaces",
+    missing: ["a workspace provider"],
+    message: "Workspaces are switched off in this assembly.",
+    remedy: 'Pass `workspaces: "layerfs"` to the preset.'
+  })
+)
+
+/** The standard preset as one layer. Errors: as `minimal`; a workspace store's own errors come with its first use. */
+export const standard = (
+  options: StandardOptions = {}
+): Layer.Layer<Authority | Assembly | Workspaces, AssemblyError> => {
+  const wanted = options.workspaces ?? "layerfs"
+  const enabled = new Map<ProviderName, string>([
+    ["authority-sqlite", "the preset's authority"],
+    ["host-process", "the preset's host"]
+  ])
+  if (wanted === "layerfs") enabled.set("layerfs", "the preset's workspaces")
+  const core = authorityLayer({
+    preset: "standard",
+    ...options,
+    modules: [workModule, sessionModule, exploreModule],
+    enabled
+  })
+  const workspaces = Layer.effect(
+    Workspaces,
+    Effect.gen(function* () {
+      const { registry } = yield* Assembly
+      const directory = yield* storeDirectory(options)
+      return yield* lazyWorkspaces(
+        wanted === "off"
+          ? off
+          : Effect.gen(function* () {
+              const provider = yield* registry.load("layerfs", "first use of a workspace")
+              const made = yield* provider.openLayerFs({ store: directory })
+              registry.markReady("layerfs", true)
+              return made
+            })
+      )
+    })
+  )
+  return Layer.provideMerge(workspaces, core)
+}
