@@ -1,5 +1,5 @@
 /** Random change lists against a plain model in memory. Rules: W8, W22, L14; C12, C15. */
-import fc from "fast-check"
+import * as fc from "fast-check"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import type { LayerStore } from "../../providers/layerfs/LayerStore.ts"
