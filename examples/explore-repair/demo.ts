@@ -171,18 +171,13 @@ const main = async (): Promise<number> => {
   return result.ok ? 0 : 1
 }
 
-main().then(
-  (code) => {
-    process.exitCode = code
-  },
-  (error: unknown) => {
-    const known = isCoppiceError(error) ? error : undefined
-    if (args.json) console.log(JSON.stringify({ ok: false, error: known?.code ?? "UNEXPECTED", record }))
-    tell(
-      known === undefined
-        ? String((error as Error).stack ?? error)
-        : `${known.code}: ${known.message}\n  ${known.remedy}`
-    )
-    process.exitCode = 1
-  }
-)
+try {
+  process.exitCode = await main()
+} catch (error) {
+  const known = isCoppiceError(error) ? error : undefined
+  if (args.json) console.log(JSON.stringify({ ok: false, error: known?.code ?? "UNEXPECTED", record }))
+  tell(
+    known === undefined ? String((error as Error).stack ?? error) : `${known.code}: ${known.message}\n  ${known.remedy}`
+  )
+  process.exitCode = 1
+}

@@ -1,7 +1,7 @@
 /**
  * Looks for what a run left behind: mounts and processes that name its record, temporary directories. Reads /proc; what this user may not read of other users' processes is not ours and is passed over.
  */
-import { mkdirSync, readdirSync, readFileSync, rmdirSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs"
 import { join } from "node:path"
 
 export interface Leftovers {
@@ -42,6 +42,8 @@ export const watchLeftovers = (record: string): (() => Leftovers) => {
         processes.push(`${pid} ${command.slice(0, 120)}`)
       }
     }
+    // npm lets Node keep compiled code in the temporary directory: not ours, and not a leftover of a run.
+    rmSync(join(temporary, "node-compile-cache"), { recursive: true, force: true })
     const directories = readdirSync(temporary).map((name) => join(temporary, name))
     if (directories.length === 0) rmdirSync(temporary)
     return { mounts: [...mounts], processes, directories }

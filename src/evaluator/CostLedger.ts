@@ -15,6 +15,7 @@ export const clockNames = [
   "mount",
   "exec",
   "checkpoint",
+  "identity",
   "handoff",
   "verify",
   "export",

@@ -313,43 +313,63 @@ const project: AuthorityModule["project"] = (event: JournalEvent, meta) => {
     case "explore.nodeAdded":
       put(
         "INSERT INTO explore_node (id, goal, kind, title, text, agent, seq, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        ...[d["id"], d["goal"], d["kind"], d["title"], d["text"] ?? null, d["agent"], meta.seq, meta.at]
+        d["id"],
+        d["goal"],
+        d["kind"],
+        d["title"],
+        d["text"] ?? null,
+        d["agent"],
+        meta.seq,
+        meta.at
       )
       if (d["supersedes"]) put("UPDATE explore_node SET superseded_by = ? WHERE id = ?", d["id"], d["supersedes"])
       break
     case "explore.edgeAdded":
       put(
         "INSERT INTO explore_edge (id, goal, kind, source, target, seq) VALUES (?, ?, ?, ?, ?, ?)",
-        ...[d["id"], d["goal"], d["kind"], d["from"], d["to"], meta.seq]
+        d["id"],
+        d["goal"],
+        d["kind"],
+        d["from"],
+        d["to"],
+        meta.seq
       )
       break
     case "explore.findingAdded":
       put(
         "INSERT INTO explore_finding (id, goal, node, status, text, agent, evidence, seq, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        ...[
-          d["id"],
-          d["goal"],
-          d["node"],
-          d["status"],
-          d["text"],
-          d["agent"],
-          JSON.stringify(d["evidence"]),
-          meta.seq,
-          meta.at
-        ]
+        d["id"],
+        d["goal"],
+        d["node"],
+        d["status"],
+        d["text"],
+        d["agent"],
+        JSON.stringify(d["evidence"]),
+        meta.seq,
+        meta.at
       )
       if (d["supersedes"]) put("UPDATE explore_finding SET superseded_by = ? WHERE id = ?", d["id"], d["supersedes"])
       break
     case "explore.candidateLinked":
       put(
         "INSERT INTO explore_candidate (node, goal, identity, commit_id, seq) VALUES (?, ?, ?, ?, ?) ON CONFLICT (node, identity) DO NOTHING",
-        ...[d["node"], d["goal"], d["identity"], d["commit"], meta.seq]
+        d["node"],
+        d["goal"],
+        d["identity"],
+        d["commit"],
+        meta.seq
       )
       break
     case "explore.handoffOffered":
       put(
         "INSERT INTO explore_handoff (id, goal, sender, receiver, identity, findings, seq) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        ...[d["id"], d["goal"], d["from"], d["to"], d["identity"], JSON.stringify(d["findings"]), meta.seq]
+        d["id"],
+        d["goal"],
+        d["from"],
+        d["to"],
+        d["identity"],
+        JSON.stringify(d["findings"]),
+        meta.seq
       )
       break
     case "explore.handoffVerified":
@@ -358,7 +378,9 @@ const project: AuthorityModule["project"] = (event: JournalEvent, meta) => {
     case "explore.handoffAdopted":
       put(
         "UPDATE explore_handoff SET adopted = 1, used = ?, result_identity = ? WHERE id = ?",
-        ...[JSON.stringify(d["usedFindings"]), d["resultIdentity"], d["handoff"]]
+        JSON.stringify(d["usedFindings"]),
+        d["resultIdentity"],
+        d["handoff"]
       )
       break
   }

@@ -266,25 +266,22 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
           ),
         environment: (workspace: Workspace) => workspace.environment,
         capture: (turn, _outcome, place) =>
-          ledger.time(
-            "checkpoint",
-            capture(
-              {
-                goal: scene.goal,
-                agent,
-                fence,
-                record: scene.record,
-                route: route.id,
-                node: hypothesis.id,
-                base: scene.base,
-                branch: branch.id,
-                start,
-                environment: scene.environment,
-                parent: received?.identity ?? null
-              },
-              turn,
-              place
-            )
+          capture(
+            {
+              goal: scene.goal,
+              agent,
+              fence,
+              record: scene.record,
+              ledger,
+              route: route.id,
+              node: hypothesis.id,
+              base: scene.base,
+              branch: branch.id,
+              environment: scene.environment,
+              parent: received?.identity ?? null
+            },
+            turn,
+            place
           ),
         validate: (turn, _outcome, captured: Captured) =>
           Effect.gen(function* () {

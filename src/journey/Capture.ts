@@ -7,6 +7,7 @@
 import * as Effect from "effect/Effect"
 import { crashPoint } from "../base/CrashPoint.ts"
 import type { Digest } from "../base/Digest.ts"
+import type { CostLedger } from "../evaluator/CostLedger.ts"
 import { Candidates, Evidence, type Fence, type TurnRecord } from "../governance/index.ts"
 import { Explore } from "../explore/Explore.ts"
 import { type Candidate, identity } from "../workspace/Candidate.ts"
@@ -30,13 +31,12 @@ export interface CaptureScene {
   readonly agent: string
   readonly fence: Fence
   readonly record: RunRecord
+  readonly ledger: CostLedger
   readonly route: string
   readonly node: string
   /** The commit that patches are made against. */
   readonly base: string
   readonly branch: string
-  /** The commit that the attempt started from. */
-  readonly start: string
   readonly environment: Digest
   readonly parent: string | null
 }
@@ -46,11 +46,14 @@ const commitOf = (scene: CaptureScene, turn: TurnRecord, operationId: string, pl
   Effect.gen(function* () {
     const workspaces = yield* Workspaces
     if (place !== null) {
-      const outcome = yield* place.checkpoint({
-        operationId,
-        message: `${scene.route}: what the turn left`,
-        actor: { call: turn.id, agent: scene.agent, goal: scene.goal }
-      })
+      const outcome = yield* scene.ledger.time(
+        "checkpoint",
+        place.checkpoint({
+          operationId,
+          message: `${scene.route}: what the turn left`,
+          actor: { call: turn.id, agent: scene.agent, goal: scene.goal }
+        })
+      )
       crashPoint("capture.committed")
       return outcome.outcome === "committed" ? outcome.commit : null
     }
@@ -82,7 +85,10 @@ export const capture = (scene: CaptureScene, turn: TurnRecord, place: Workspace 
       yield* Candidates.resolve({ operationId, state: "absent", note: "the turn changed nothing" })
       return nothing
     }
-    const fields = yield* workspaces.candidate(commit, { environment: scene.environment, parent: scene.parent })
+    const fields = yield* scene.ledger.time(
+      "identity",
+      workspaces.candidate(commit, { environment: scene.environment, parent: scene.parent })
+    )
     const id = identity(fields)
     yield* workspaces.pin(known.id, commit)
     crashPoint("capture.pinned")
@@ -96,7 +102,7 @@ export const capture = (scene: CaptureScene, turn: TurnRecord, place: Workspace 
       commit
     })
 
-    const exported = yield* workspaces.exportPatch({ from: scene.base, to: commit })
+    const exported = yield* scene.ledger.time("export", workspaces.exportPatch({ from: scene.base, to: commit }))
     if (exported.patch.length === 0) {
       return {
         commit,
