@@ -101,7 +101,7 @@ export const makeFixture = async (
     report({ phase: "commit" })
   })
   report({ phase: "download" })
-  const downloadSeconds = await seconds(() => run("npm", ["ci", "--no-audit", "--no-fund"], target))
+  const downloadSeconds = await seconds(() => run("npm", ["ci", "--prefer-offline", "--no-audit", "--no-fund"], target))
   report({ phase: "build" })
   const building = await seconds(async () => {
     await run("npm", ["run", "-s", "build"], target)

@@ -61,6 +61,20 @@ const turnOf = async (worker: string, root: string, findings: TurnRequest["findi
   return { ...(await Effect.runPromise(turn)), progress }
 }
 
+/** The exact-amount worker's checkpoint and what the receiver made of it: made once, whichever test asks first. */
+const handedOver = (() => {
+  const make = async () => {
+    const half = copyOf(base.path, "exact-amount")
+    const giver = await turnOf("exact-amount", half)
+    const text = giver.result.findings?.[0]?.text ?? ""
+    const received = copyOf(half, "received")
+    const receiver = await turnOf("receiver", received, [{ id: "fnd_handed_over", status: "confirmed", text }])
+    return { half, received, giver: giver.result, receiver: receiver.result }
+  }
+  let made: ReturnType<typeof make> | undefined
+  return () => (made ??= make())
+})()
+
 const exitOf = async (
   program: string,
   argv: readonly string[],
@@ -132,21 +146,20 @@ describe("the oracle", () => {
     const checks = Object.fromEntries(throttled?.verdict.checks.map(({ name, passed }) => [name, passed]) ?? [])
     // The route that hides the symptom passes every test that its author could see.
     expect(checks).toMatchObject({ "own-tests": true, "healthy-accounts-are-left-alone": false })
-  }, 180_000)
+  }, 300_000)
 
   test("C115 a candidate that carries the canary of the held-out tests is refused", async () => {
-    const candidate = copyOf(base.path, "canary")
+    const { received: candidate } = await handedOver()
     const canary = readFileSync(inExample("held-out/canary"), "utf8").trim()
     const passed = async () => {
       const { code, out } = await exitOf(process.execPath, [inExample("held-out/verify.mjs")], candidate)
       const { checks } = JSON.parse(out) as { checks: { name: string; passed: boolean }[] }
       return { code, passed: checks.find(({ name }) => name === "canary-never-seen")?.passed }
     }
-    git(candidate, "apply", inExample("fixes/a.patch"))
-    execFileSync("npm", ["run", "-s", "build"], { cwd: candidate })
     expect(await passed()).toEqual({ code: 0, passed: true })
     writeFileSync(join(candidate, "docs", "notes.md"), `I found ${canary} somewhere.\n`)
     expect(await passed()).toEqual({ code: 1, passed: false })
+    rmSync(join(candidate, "docs", "notes.md"))
   })
 
   test("E16 what cannot be judged is inconclusive, neither passed nor failed", async () => {
@@ -181,24 +194,14 @@ describe("the workers", () => {
   })
 
   test("E5 the half-way state is handed over, and the receiver uses the finding to finish it", async () => {
-    const root = copyOf(base.path, "exact-amount")
-    const half = await turnOf("exact-amount", root)
-    expect(half.result).toMatchObject({ outcome: "progress", findings: [{ status: "confirmed" }], usage: { usd: 0.2 } })
-    const text = half.result.findings?.[0]?.text ?? ""
-    const finding = { id: "fnd_handed_over", status: "confirmed", text } as const
-
-    const received = copyOf(root, "received")
-    expect(changesIn(root)).toBe(readFileSync(inExample("wrong/half-way.patch"), "utf8"))
-    const done = await turnOf("receiver", received, [finding])
-    expect(done.result).toMatchObject({ outcome: "completed", usedFindings: [finding.id], usage: { usd: 0.2 } })
+    const { half, received, giver, receiver } = await handedOver()
+    expect(giver).toMatchObject({ outcome: "progress", findings: [{ status: "confirmed" }], usage: { usd: 0.2 } })
+    expect(changesIn(half)).toBe(readFileSync(inExample("wrong/half-way.patch"), "utf8"))
+    expect(receiver).toMatchObject({ outcome: "completed", usedFindings: ["fnd_handed_over"], usage: { usd: 0.2 } })
     const verdict = await exitOf(process.execPath, [inExample("held-out/verify.mjs")], received)
-    expect({
-      code: verdict.code,
-      failing: JSON.parse(verdict.out).checks.filter((c: { passed: boolean }) => !c.passed)
-    }).toEqual({
-      code: 0,
-      failing: []
-    })
+    const { checks } = JSON.parse(verdict.out) as { checks: { name: string; passed: boolean }[] }
+    expect(checks.filter(({ passed }) => !passed)).toEqual([])
+    expect(verdict.code).toBe(0)
   })
 
   test("E5 the receiver refuses a state that is not the one handed over, and a hand-over without its finding", async () => {
