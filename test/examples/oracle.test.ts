@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
 import * as Effect from "effect/Effect"
-import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest"
 import { commitFixture, type Fixture, makeFixture } from "../../examples/explore-repair/make-fixture.ts"
 import { processHost } from "../../providers/host-process/index.ts"
 import { prove } from "../../src/evaluator/Oracle.ts"
@@ -54,10 +54,10 @@ const turnOf = async (worker: string, root: string, findings: TurnRequest["findi
     instruction: "Make the failing test pass for the right reason.",
     findings,
     root,
-    budget: { usd: 1, timeLimitMs: 60_000 }
+    budget: { usd: 1, timeLimitMs: 180_000 }
   }
   const onProgress = (line: TurnProgress): void => void progress.push(line)
-  const turn = host.turn({ environment: plainDirectory(root), request, timeLimitMs: 60_000, onProgress })
+  const turn = host.turn({ environment: plainDirectory(root), request, timeLimitMs: 180_000, onProgress })
   return { ...(await Effect.runPromise(turn)), progress }
 }
 
@@ -88,6 +88,9 @@ const exitOf = async (
     return { code, out: stdout }
   }
 }
+
+// Each of these builds TypeScript several times: generous bounds, no proof by time.
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 240_000 })
 
 describe("the fixture", () => {
   test("J2 is the same commit wherever it is made, and a rich tree with installed dependencies", async () => {
