@@ -41,8 +41,8 @@ type Settled = { readonly waiting: Waiting } & (
   | { readonly defect: unknown }
 )
 
-/** Commands of several calls share a transaction until it has run this long: the event loop is the host's (01). */
-const batchMs = 8
+/** The event loop is the host's (01): after so many milliseconds the rest waits for the next transaction. */
+const defaultBatchMs = 8
 
 export interface SqliteAuthorityOptions {
   readonly writer: Database
@@ -51,7 +51,9 @@ export interface SqliteAuthorityOptions {
   /** UTC milliseconds. */
   readonly now: () => number
   /** How long a locked file is tried again before `Busy`. */
-  readonly busyBoundMs?: number
+  readonly busyBoundMs?: number | undefined
+  /** Calls share a transaction until it has run this long. Default 8 ms. */
+  readonly batchMs?: number | undefined
 }
 
 export class SqliteAuthority implements AuthorityStore {
@@ -103,6 +105,7 @@ export class SqliteAuthority implements AuthorityStore {
         settled = []
         this.#checkModules()
         const clock = performance.now()
+        const batchMs = this.#options.batchMs ?? defaultBatchMs
         let at = head(this.#db)
         while (this.#queue.length > taken.length && performance.now() - clock < batchMs) {
           const waiting = this.#queue[taken.length]!

@@ -38,6 +38,8 @@ export interface OpenAuthorityOptions {
   readonly now?: () => number
   /** Milliseconds for which a file that another process holds is tried again. Default 5,000. */
   readonly busyBoundMs?: number
+  /** Calls that wait together share a transaction until it has run this long. Default 8 ms: the event loop is yours. */
+  readonly batchMs?: number
 }
 
 export type OpenError = AuthorityLocation | Busy | StoreMoved | StorageFailure
@@ -95,7 +97,8 @@ export const openAuthority = async (options: OpenAuthorityOptions): Promise<Sqli
       openReader: () => Database.open(path, { readOnly: true }),
       modules,
       now: options.now ?? Date.now,
-      busyBoundMs: boundMs
+      busyBoundMs: boundMs,
+      batchMs: options.batchMs
     })
   } catch (error) {
     db.close()

@@ -476,7 +476,10 @@ const resume = handler({
       if (turn.state !== "open") return decided([], { ...turn, next: nextStep(turn) })
       const seen = seenBy(observed)
       const lease =
-        input.fence === undefined ? undefined : yield* leaseOf(state.lease, input.fence, turn.goal, turn.agent, now)
+        // A settled turn needs no authority any more: completing its todo gave the lease back.
+        input.fence === undefined || turn.phase === "settle"
+          ? undefined
+          : yield* leaseOf(state.lease, input.fence, turn.goal, turn.agent, now)
       if (seen === undefined) return yield* Result.fail(inFlight(turn, "unknown"))
       const mine = sameProcess(turn.fence, seen.process)
       const alive = seen.turn === turn.id ? seen.alive : "unknown"

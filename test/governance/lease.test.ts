@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process"
 import { join } from "node:path"
-import fc from "fast-check"
+import * as fc from "fast-check"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { assert, test } from "vitest"

@@ -1,4 +1,4 @@
-import fc from "fast-check"
+import * as fc from "fast-check"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { assert, test } from "vitest"

@@ -116,7 +116,7 @@ test("G2 killed at authority.afterCommit before the answer, another process gets
 })
 
 test("G3 64 callers at once: one winner, everybody else learns who holds it, and commits are shared", async () => {
-  const bench = await newBench()
+  const bench = await newBench({ batchMs: 60_000 })
   const goal = await newGoal(bench)
   const todo = await newTodo(bench, goal)
   const before = bench.store.counts
@@ -155,7 +155,7 @@ test("G3 commands committed together keep apart: a refusal and a broken module u
             { sql: "INSERT INTO broken (id) VALUES ('a')", params: [] }
           ]
   }
-  const bench = await newBench({ modules: [workModule, broken] })
+  const bench = await newBench({ modules: [workModule, broken], batchMs: 60_000 })
   const goal = await newGoal(bench)
   const before = bench.store.counts.transactions
   const work = (title: string) =>
