@@ -8,7 +8,7 @@ import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
-import { afterEach, expect } from "vitest"
+import { afterAll, afterEach, expect } from "vitest"
 import { makeLayerFs } from "../../providers/layerfs/Provider.ts"
 import { makeProjections } from "../../providers/layerfs/projection/index.ts"
 import { removeTree } from "../../providers/layerfs/projection/RemoveTree.ts"
@@ -111,6 +111,32 @@ export const ground = async (files: Files, parent?: string): Promise<Ground> => 
   const { commit } = await run(provider.importDirectory({ source: origin }))
   return { root, origin, store, provider, commit }
 }
+
+/** One store for a whole file, made by the first test that asks; each test forks its own branch from the commit. */
+export const sharedGround = (files: Files): (() => Promise<Ground>) => {
+  let made: Promise<Ground> | undefined
+  const make = async (): Promise<Ground> => {
+    const root = fs.realpathSync(fs.mkdtempSync("/var/tmp/coppice-proj-"))
+    const origin = join(root, "origin")
+    fs.mkdirSync(origin)
+    write(origin, files)
+    const store = join(root, "store")
+    const scope = await run(Scope.make())
+    const provider = await run(Scope.provide(makeLayerFs({ store }, makeProjections), scope))
+    const { commit } = await run(provider.importDirectory({ source: origin }))
+    closers.push(async () => {
+      await run(Scope.close(scope, Exit.void))
+      await removeTree(root)
+    })
+    return { root, origin, store, provider, commit }
+  }
+  return () => (made ??= make())
+}
+
+const closers: (() => Promise<void>)[] = []
+afterAll(async () => {
+  for (const close of closers.splice(0)) await close()
+})
 
 export const forkOf = async (provider: WorkspaceProvider, from: string): Promise<string> =>
   (await run(provider.fork(from))).id

@@ -58,14 +58,20 @@ export const exec = async (
     options.spillDirectory === undefined ? undefined : path.join(options.spillDirectory, `${call}.${stream}`)
   const stdout = new Capture(spill("stdout"))
   const stderr = new Capture(spill("stderr"))
-  child.stdout!.on("data", (chunk: Buffer) => {
-    stdout.add(chunk)
-    options.onOutput?.("stdout", chunk)
-  })
-  child.stderr!.on("data", (chunk: Buffer) => {
-    stderr.add(chunk)
-    options.onOutput?.("stderr", chunk)
-  })
+  let listenerFailure: { readonly error: unknown } | undefined
+  const heard = (stream: "stdout" | "stderr", into: Capture) => (chunk: Buffer) => {
+    into.add(chunk)
+    if (listenerFailure !== undefined) return
+    try {
+      options.onOutput?.(stream, chunk)
+    } catch (error) {
+      // The caller's own bug: it ends this call, not the process.
+      listenerFailure = { error }
+      void endTree()
+    }
+  }
+  child.stdout!.on("data", heard("stdout", stdout))
+  child.stderr!.on("data", heard("stderr", stderr))
   if (options.stdin !== undefined) {
     // A command may end without reading its input.
     child.stdin!.on("error", () => undefined)
@@ -100,6 +106,7 @@ export const exec = async (
     await ending
     const pipeHeldByChild = !(await drained(child))
     signal.throwIfAborted()
+    if (listenerFailure !== undefined) throw listenerFailure.error
     const out = stdout.finish()
     const err = stderr.finish()
     if ((exit.code === 126 || exit.code === 127) && inside.saysNotStarted(argv[0], err.text)) {

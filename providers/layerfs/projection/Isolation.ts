@@ -8,7 +8,7 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { fromInput, show, toBytes, type TreePath } from "../../../src/base/PathBytes.ts"
 import type { Isolation } from "../../../src/workspace/WorkspaceProvider.ts"
-import { type Flagged, isBelow, type MountPlan, ours, privateHome } from "./MountTable.ts"
+import { type Flagged, isBelow, type MountPlan, ours, privateHome, waitingPlace } from "./MountTable.ts"
 import { privateDevices } from "./PrivateDevices.ts"
 import { mountedAt, writableMounts } from "./WritableMounts.ts"
 
@@ -209,7 +209,15 @@ export const planIsolation = (input: IsolationInput): { readonly plan: Protectio
 /** What may be written inside: nothing else, or the isolation is not what it says. */
 const meantToBeWritable = (plan: MountPlan): ((at: TreePath, type: string) => boolean) => {
   const masks = new Set([...plan.maskDirectories, ...(plan.makeBelow === null ? [] : [plan.makeBelow])])
-  const own = new Set<TreePath>([plan.workspacePath, "/tmp", privateHome, "/dev/shm", "/dev/pts", "/proc"])
+  const own = new Set<TreePath>([
+    plan.workspacePath,
+    "/tmp",
+    privateHome,
+    waitingPlace,
+    "/dev/shm",
+    "/dev/pts",
+    "/proc"
+  ])
   // A mask above the workspace is a small tmpfs of ours.
   return (at, type) => own.has(at) || (masks.has(at) && type === "tmpfs")
 }

@@ -48,6 +48,9 @@ const isAtOrBelow = (path: TreePath, ancestor: TreePath): boolean => path === an
  */
 export const ours = "coppice"
 
+/** A second name for a workspace below a masked directory. */
+export const waitingPlace = "/tmp/.workspace"
+
 /** Where private directories lie; HOME inside. */
 export const privateHome = "/tmp/home"
 
@@ -67,9 +70,9 @@ export const mountTable = (plan: MountPlan): Buffer => {
   const outside = (path: TreePath): boolean => !isAtOrBelow(path, w) && !inTmp(path)
   const lines: TreePath[] = []
   const nodeBind = ["bind", "ro", ...plan.nodeFlags].join(",")
-  // A mask above the workspace comes after it, so the workspace waits below the private /tmp and is moved at the end.
+  // A mask above the workspace comes after it, so the workspace waits below the private /tmp and is bound at the end.
   const masked = plan.maskDirectories.some((path) => isBelow(w, path))
-  const waiting = `${plan.stage}/.workspace`
+  const waiting = staged(waitingPlace)
 
   if (plan.privateTmp) {
     lines.push(line(ours, plan.stage, "tmpfs", "mode=1777,nosuid,nodev"))
@@ -112,6 +115,6 @@ export const mountTable = (plan: MountPlan): Buffer => {
     if (outside(path)) lines.push(line(ours, path, "tmpfs", options))
   }
   for (const path of plan.maskFiles) if (outside(path)) lines.push(line("/dev/null", path, "none", nodeBind))
-  if (masked) lines.push(line("/tmp/.workspace", w, "none", "move,X-mount.mkdir"))
+  if (masked) lines.push(line(waitingPlace, w, "none", "bind,X-mount.mkdir"))
   return toBytes(lines.join(""))
 }

@@ -1,0 +1,41 @@
+/** A process to be killed: opens a workspace, starts what should die with it, prints the pids, and waits. */
+import * as fs from "node:fs"
+import * as Effect from "effect/Effect"
+import { makeLayerFs } from "../../providers/layerfs/Provider.ts"
+import { makeProjections } from "../../providers/layerfs/projection/index.ts"
+
+const [, , store, branch] = process.argv
+
+/** Every descendant of this process. */
+const descendants = (): number[] => {
+  const parents = new Map<number, number>()
+  for (const name of fs.readdirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue
+    try {
+      const stat = fs.readFileSync(`/proc/${name}/stat`, "latin1")
+      parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]))
+    } catch {
+      // Ended meanwhile.
+    }
+  }
+  const ours = (pid: number): boolean => {
+    for (let at = parents.get(pid); at !== undefined && at > 1; at = parents.get(at))
+      if (at === process.pid) return true
+    return false
+  }
+  return [...parents.keys()].filter(ours)
+}
+
+await Effect.runPromise(
+  Effect.scoped(
+    Effect.gen(function* () {
+      const provider = yield* makeLayerFs({ store: store! }, makeProjections)
+      const workspace = yield* provider.open(branch!, { projection: "overlay" })
+      yield* workspace.exec("echo inside > made; (setsid env -i sleep 1000 > /dev/null 2>&1 &)")
+      yield* workspace.start(["sh", "-c", "(setsid sleep 1000 &); sleep 1000"])
+      yield* Effect.sleep("200 millis")
+      console.log(JSON.stringify(descendants()))
+      yield* Effect.sleep("1 hour")
+    })
+  )
+)
