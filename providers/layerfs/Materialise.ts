@@ -13,8 +13,8 @@ import { join, type TreePath } from "../../src/base/PathBytes.ts"
 import { ExportRefused, FileSystemFailure, Unavailable } from "../../src/workspace/WorkspaceError.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { blocks } from "./FileContent.ts"
-import { zeroBlock } from "./ObjectId.ts"
-import type { ObjectReader } from "./PackedObjects.ts"
+import { blockSize, zeroBlock } from "./ObjectId.ts"
+import type { ObjectReader, Place } from "./PackedObjects.ts"
 import type { CommitRow } from "./RefStore.ts"
 import type { StoredTrees } from "./StoredTrees.ts"
 import { padding, type TarEntry, tarEnd, tarHeader } from "./TarStream.ts"
@@ -72,13 +72,26 @@ const plan = (trees: StoredTrees, commit: Pick<CommitRow, "root" | "times">): Pl
 }
 
 /** In the order of the packs, so that each group is decompressed once. */
-const inPackOrder = (files: readonly PlannedFile[], reader: ObjectReader): PlannedFile[] => {
-  const placed = files.map((file) => {
-    const place = file.id === zeroBlock ? undefined : reader.place(file.id)
-    return { file, pack: place?.pack ?? -1, group: place?.groupOffset ?? 0, offset: place?.offset ?? 0 }
-  })
-  placed.sort((a, b) => a.pack - b.pack || a.group - b.group || a.offset - b.offset)
-  return placed.map((entry) => entry.file)
+const inPackOrder = (
+  files: readonly PlannedFile[],
+  reader: ObjectReader
+): { file: PlannedFile; place: Place | undefined }[] => {
+  const placed = files.map((file) => ({ file, place: file.id === zeroBlock ? undefined : reader.place(file.id) }))
+  const by = (pick: (place: Place) => number) => (a: (typeof placed)[number], b: (typeof placed)[number]) =>
+    (a.place === undefined ? -1 : pick(a.place)) - (b.place === undefined ? -1 : pick(b.place))
+  const byPack = by((place) => place.pack)
+  const byGroup = by((place) => place.groupOffset)
+  const byOffset = by((place) => place.offset)
+  return placed.sort((a, b) => byPack(a, b) || byGroup(a, b) || byOffset(a, b))
+}
+
+/** A whole small file in one piece, a large one block by block. */
+function* contentOf(reader: ObjectReader, file: PlannedFile, place: Place | undefined): Generator<Buffer> {
+  if (place !== undefined && file.size <= blockSize) {
+    yield reader.readPlace(file.id, place)
+    return
+  }
+  for (const { bytes, length } of blocks(reader, file)) yield bytes ?? Buffer.alloc(length)
 }
 
 /** Makes the target, or takes an empty one. Returns how to undo. Throws `ExportRefused`. */
@@ -161,10 +174,12 @@ class TarProcess {
 
   async drain(): Promise<void> {
     if (this.#failed !== undefined) throw await this.failure()
-    const bytes = Buffer.concat(this.#parts, this.#size)
+    // Corked, so that many small pieces leave in one writev instead of being copied together first.
+    this.#child.stdin.cork()
+    for (const part of this.#parts) this.#child.stdin.write(part)
+    this.#child.stdin.uncork()
     this.#parts = []
     this.#size = 0
-    this.#child.stdin.write(bytes)
     if (this.#child.stdin.writableLength < pipedAhead) await turn()
     else await Promise.race([once(this.#child.stdin, "drain"), this.#exit])
   }
@@ -226,9 +241,9 @@ export const materialise = async (
     for (const entry of planned.directories) await tar.write(tarHeader(entry))
     let files = 0
     let bytes = 0
-    for (const file of inPackOrder(planned.files, reader)) {
+    for (const { file, place } of inPackOrder(planned.files, reader)) {
       await tar.write(tarHeader({ ...file, type: "file", target: "" }))
-      for (const block of blocks(reader, file)) await tar.write(block.bytes ?? Buffer.alloc(block.length))
+      for (const bytes of contentOf(reader, file, place)) await tar.write(bytes)
       if (file.size % 512 !== 0) await tar.write(padding(file.size))
       files += 1
       bytes += file.size

@@ -18,44 +18,50 @@ export interface TarEntry {
 
 const flags = { file: "0", hardlink: "1", symlink: "2", directory: "5" } as const
 
+const block = 512
+
 const octal = (bytes: Buffer, value: number, at: number, length: number): void => {
   bytes.write(value.toString(8).padStart(length - 1, "0"), at, "latin1")
 }
 
-const sizeField = (bytes: Buffer, size: number): void => {
-  if (size < 8 ** 11) return octal(bytes, size, 124, 12)
+const sizeField = (bytes: Buffer, size: number, at: number): void => {
+  if (size < 8 ** 11) return octal(bytes, size, at, 12)
   // GNU base-256 for sizes from 8 GiB.
-  bytes.writeUInt8(0x80, 124)
-  bytes.writeBigUInt64BE(BigInt(size), 128)
+  bytes.writeUInt8(0x80, at)
+  bytes.writeBigUInt64BE(BigInt(size), at + 4)
 }
 
-const header = (name: string, flag: string, mode: number, size: number, seconds: number, target: string): Buffer => {
-  const bytes = Buffer.alloc(512)
-  bytes.write(name.slice(0, 100), 0, "latin1")
-  octal(bytes, mode, 100, 8)
-  octal(bytes, 0, 108, 8)
-  octal(bytes, 0, 116, 8)
-  sizeField(bytes, size)
-  octal(bytes, Math.max(0, Math.min(seconds, 8 ** 11 - 1)), 136, 12)
-  bytes.write("        ", 148, "latin1")
-  bytes.write(flag, 156, "latin1")
-  bytes.write(target.slice(0, 100), 157, "latin1")
-  bytes.write("ustar  \0", 257, "latin1")
+interface Header {
+  readonly name: string
+  readonly flag: string
+  readonly mode: number
+  readonly size: number
+  readonly seconds: number
+  readonly target: string
+}
+
+/** Writes one header block into zeroed bytes. */
+const writeHeader = (bytes: Buffer, at: number, { name, flag, mode, size, seconds, target }: Header): void => {
+  bytes.write(name.slice(0, 100), at, "latin1")
+  octal(bytes, mode, at + 100, 8)
+  octal(bytes, 0, at + 108, 8)
+  octal(bytes, 0, at + 116, 8)
+  sizeField(bytes, size, at + 124)
+  octal(bytes, Math.max(0, Math.min(seconds, 8 ** 11 - 1)), at + 136, 12)
+  bytes.write("        ", at + 148, "latin1")
+  bytes.write(flag, at + 156, "latin1")
+  bytes.write(target.slice(0, 100), at + 157, "latin1")
+  bytes.write("ustar  \0", at + 257, "latin1")
   let sum = 0
-  for (const byte of bytes) sum += byte
-  octal(bytes, sum, 148, 7)
-  bytes.writeUInt8(0, 154)
-  bytes.writeUInt8(0x20, 155)
-  return bytes
+  for (let i = at; i < at + block; i += 1) sum += bytes[i]!
+  octal(bytes, sum, at + 148, 7)
+  bytes.writeUInt8(0, at + 154)
+  bytes.writeUInt8(0x20, at + 155)
 }
 
-export const padding = (size: number): Buffer => Buffer.alloc((512 - (size % 512)) % 512)
+export const padding = (size: number): Buffer => Buffer.alloc((block - (size % block)) % block)
 
-const withBody = (name: string, flag: string, body: Buffer): Buffer[] => [
-  header(name, flag, 0o644, body.length, 0, ""),
-  body,
-  padding(body.length)
-]
+const padded = (size: number): number => Math.ceil(size / block) * block
 
 /** `seconds.nanoseconds`, also for times before 1970. */
 const paxTime = (ns: bigint): string => {
@@ -73,15 +79,24 @@ const paxRecord = (key: string, value: string): string => {
 
 /** The header blocks of one entry; a file's bytes and their `padding` follow. */
 export const tarHeader = (entry: TarEntry): Buffer => {
-  const parts: Buffer[] = []
   const name = entry.type === "directory" ? `${entry.path}/` : entry.path
-  parts.push(...withBody("././@PaxHeader", "x", Buffer.from(paxRecord("mtime", paxTime(entry.mtimeNs)), "latin1")))
-  if (entry.target.length > 100)
-    parts.push(...withBody("././@LongLink", "K", Buffer.from(`${entry.target}\0`, "latin1")))
-  if (name.length > 100) parts.push(...withBody("././@LongLink", "L", Buffer.from(`${name}\0`, "latin1")))
+  const extra: { readonly name: string; readonly flag: string; readonly body: string }[] = [
+    { name: "././@PaxHeader", flag: "x", body: paxRecord("mtime", paxTime(entry.mtimeNs)) }
+  ]
+  if (entry.target.length > 100) extra.push({ name: "././@LongLink", flag: "K", body: `${entry.target}\0` })
+  if (name.length > 100) extra.push({ name: "././@LongLink", flag: "L", body: `${name}\0` })
+  const bytes = Buffer.alloc(extra.reduce((sum, { body }) => sum + block + padded(body.length), block))
+  let at = 0
+  for (const { name, flag, body } of extra) {
+    writeHeader(bytes, at, { name, flag, mode: 0o644, size: body.length, seconds: 0, target: "" })
+    bytes.write(body, at + block, "latin1")
+    at += block + padded(body.length)
+  }
+  const { mode, type, target } = entry
   const seconds = Number(entry.mtimeNs / 1_000_000_000n)
-  parts.push(header(name, flags[entry.type], entry.mode, entry.type === "file" ? entry.size : 0, seconds, entry.target))
-  return Buffer.concat(parts)
+  const size = type === "file" ? entry.size : 0
+  writeHeader(bytes, at, { name, flag: flags[type], mode, size, seconds, target })
+  return bytes
 }
 
 /** Two empty blocks end a stream. */
