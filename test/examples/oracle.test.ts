@@ -17,6 +17,9 @@ const inExample = (path: string): string => join(example, path)
 const patches = (directory: string) =>
   readdirSync(inExample(directory)).map((name) => ({ name, patch: readFileSync(inExample(join(directory, name))) }))
 
+// Each of these builds TypeScript several times: generous bounds, no proof by time.
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 240_000 })
+
 let place: string
 let base: Fixture
 beforeAll(async () => {
@@ -89,11 +92,8 @@ const exitOf = async (
   }
 }
 
-// Each of these builds TypeScript several times: generous bounds, no proof by time.
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 240_000 })
-
 describe("the fixture", () => {
-  test("J2 is the same commit wherever it is made, and a rich tree with installed dependencies", async () => {
+  test("is the same commit wherever it is made, and a rich tree with installed dependencies", async () => {
     expect(await commitFixture(join(place, "again"))).toBe(base.commit)
     await expect(commitFixture(join(place, "again"))).rejects.toThrow(/not empty/)
     expect(base.files).toBeGreaterThan(500)
@@ -102,7 +102,7 @@ describe("the fixture", () => {
     expect(git(base.path, "ls-files", "package-lock.json")).toBe("package-lock.json\n")
   })
 
-  test("J2 shows its fault by one failing test, and its other tests pass", async () => {
+  test("shows its fault by one failing test, and its other tests pass", async () => {
     const tests = ["core/dist/test/ledger.test.js", "gate/dist/test/gate.test.js"].map((path) => `packages/${path}`)
     const run = await exitOf(process.execPath, ["--test", "--test-reporter=tap", ...tests], base.path)
     expect(run.code).toBe(1)
@@ -196,7 +196,7 @@ describe("the workers", () => {
     expect(changesIn(root)).toBe(readFileSync(inExample("wrong/catch-and-ignore.patch"), "utf8"))
   })
 
-  test("E5 the half-way state is handed over, and the receiver uses the finding to finish it", async () => {
+  test("the half-way state is handed over, and the receiver uses the finding to finish it", async () => {
     const { half, received, giver, receiver } = await handedOver()
     expect(giver).toMatchObject({ outcome: "progress", findings: [{ status: "confirmed" }], usage: { usd: 0.2 } })
     expect(changesIn(half)).toBe(readFileSync(inExample("wrong/half-way.patch"), "utf8"))
@@ -207,7 +207,7 @@ describe("the workers", () => {
     expect(verdict.code).toBe(0)
   })
 
-  test("E5 the receiver refuses a state that is not the one handed over, and a hand-over without its finding", async () => {
+  test("the receiver refuses a state that is not the one handed over, and a hand-over without its finding", async () => {
     const root = copyOf(base.path, "not-half-way")
     const text = "Left to do: packages/gate/src/window.ts; move it to amountOf."
     const finding = { id: "fnd_1", status: "confirmed", text } as const

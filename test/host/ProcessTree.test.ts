@@ -54,7 +54,7 @@ describe.for(holdsHere)("a process tree held by %s", (hold) => {
     })
   })
 
-  test("S20 the tree is identified from outside before its program runs, and the identity dies with it", async () => {
+  test("S23 the tree is identified from outside before its program runs, and the identity dies with it", async () => {
     const seen = await Effect.runPromise(
       Effect.scoped(
         Effect.gen(function* () {
@@ -154,7 +154,7 @@ test("S51 a builtin's name, a directory and a file without the execute bit are n
   }
 })
 
-test("S20 the children that the kernel lists are those that the whole table gives", async () => {
+test("the children that the kernel lists are those that the whole table gives", async () => {
   const children = [spawn("sleep", ["1000"]), spawn("sleep", ["1000"])]
   try {
     const whole = listProcesses()
@@ -167,7 +167,7 @@ test("S20 the children that the kernel lists are those that the whole table give
   }
 })
 
-test("S20 a plain directory never starts a process outside itself", async () => {
+test("a plain directory never starts a process outside itself", async () => {
   const root = directory()
   symlinkSync("/", join(root, "out"))
   for (const cwd of ["..", "/", "out", "missing"]) {
