@@ -45,7 +45,7 @@ export const spawnTrue = async (): Promise<number> => {
 export const bareCommit = (directory: string): { readonly commit: () => number; readonly close: () => void } => {
   const db = new DatabaseSync(join(directory, "yardstick.db"))
   db.exec(
-    "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE row (id INTEGER PRIMARY KEY, name TEXT, base TEXT, at INTEGER)"
+    "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE IF NOT EXISTS row (id INTEGER PRIMARY KEY, name TEXT, base TEXT, at INTEGER)"
   )
   const insert = db.prepare("INSERT INTO row (name, base, at) VALUES (?, ?, ?)")
   let number = 0
@@ -117,7 +117,8 @@ export const describeMachine = (): Readonly<Record<string, string | number>> => 
 /** The commit that is measured, `unknown` outside a repository. */
 export const describeCommit = (root: string): string => {
   try {
-    const git = (args: readonly string[]) => execFileSync("git", ["-C", root, ...args], { encoding: "utf8" }).trim()
+    const git = (args: readonly string[]) =>
+      execFileSync("git", ["-C", root, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim()
     return git(["rev-parse", "HEAD"]) + (git(["status", "--porcelain", "--untracked-files=no"]) === "" ? "" : "-dirty")
   } catch {
     return "unknown"

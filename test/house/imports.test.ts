@@ -52,6 +52,10 @@ test("each forbidden import is noticed", () => {
       `const a = () => import("../providers/layerfs/index.ts")`,
       "import() belongs to assembly alone"
     ],
+    ["src/host/A.ts", `const a = () => import("./B.ts")`, "import() belongs to assembly alone"],
+    ["providers/layerfs/A.ts", `const a = () => import("../../src/workspace/index.ts")`, "belongs to assembly alone"],
+    ["providers/layerfs/A.ts", `const a = () => import("zod")`, "import() belongs to assembly alone"],
+    ["providers/layerfs/A.ts", `const a = (n: string) => import(n)`, "needs a literal specifier"],
     ["src/assembly/A.ts", `import { a } from "../../providers/layerfs/index.ts"`, "assembly may not import providers"],
     ["src/assembly/A.ts", `const a = (name: string) => import(name)`, "needs a literal specifier"],
     [

@@ -100,7 +100,9 @@ const complaintsAbout = (root: string, file: string, item: Import): readonly str
   const place = placeOf(file)
   const found: string[] = []
   if (item.dynamic) {
-    if (place !== "assembly") found.push("import() belongs to assembly alone")
+    // Late loading of another place is assembly's; a provider may load a module of its own late (a worker thread's role).
+    const ownModule = place.startsWith("providers/") && item.specifier.startsWith("./")
+    if (place !== "assembly" && !ownModule) found.push("import() belongs to assembly alone")
     if (item.specifier === "" || item.specifier.includes("…")) found.push("import() needs a literal specifier")
   }
   if (item.specifier === "effect") found.push("the index of effect is slow to load: import its submodule")
