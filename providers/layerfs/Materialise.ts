@@ -13,11 +13,11 @@ import { join, type TreePath } from "../../src/base/PathBytes.ts"
 import { ExportRefused, FileSystemFailure, Unavailable } from "../../src/workspace/WorkspaceError.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { blocks } from "./FileContent.ts"
-import { blockSize, zeroBlock } from "./ObjectId.ts"
+import { blockSize, idsOfList, zeroBlock } from "./ObjectId.ts"
 import type { ObjectReader, Place } from "./PackedObjects.ts"
 import type { CommitRow } from "./RefStore.ts"
 import type { StoredTrees } from "./StoredTrees.ts"
-import { padding, type TarEntry, tarEnd, tarHeader } from "./TarStream.ts"
+import { padding, type Segment, type TarEntry, tarEnd, tarHeader } from "./TarStream.ts"
 
 interface PlannedFile {
   readonly path: TreePath
@@ -85,13 +85,31 @@ const inPackOrder = (
   return placed.sort((a, b) => byPack(a, b) || byGroup(a, b) || byOffset(a, b))
 }
 
-/** A whole small file in one piece, a large one block by block. */
+/** A whole small file in one piece, a large one block by block. A hole yields nothing: see `segmentsOf`. */
 function* contentOf(reader: ObjectReader, file: PlannedFile, place: Place | undefined): Generator<Buffer> {
   if (place !== undefined && file.size <= blockSize) {
     yield reader.readPlace(file.id, place)
     return
   }
-  for (const { bytes, length } of blocks(reader, file)) yield bytes ?? Buffer.alloc(length)
+  for (const { bytes } of blocks(reader, file)) if (bytes !== null) yield bytes
+}
+
+/** Where the bytes of a file with holes lie; undefined when it has none. Holes are whole blocks of zeros. */
+const segmentsOf = (reader: ObjectReader, file: PlannedFile): Segment[] | undefined => {
+  if (file.id === zeroBlock) return []
+  if (file.size <= blockSize) return undefined
+  const ids = idsOfList(reader.read(file.id))
+  if (!ids.includes(zeroBlock)) return undefined
+  const segments: { offset: number; length: number }[] = []
+  for (const [n, id] of ids.entries()) {
+    if (id === zeroBlock) continue
+    const offset = n * blockSize
+    const length = Math.min(blockSize, file.size - offset)
+    const last = segments.at(-1)
+    if (last !== undefined && last.offset + last.length === offset) last.length += length
+    else segments.push({ offset, length })
+  }
+  return segments
 }
 
 /** Makes the target, or takes an empty one. Returns how to undo. Throws `ExportRefused`. */
@@ -242,9 +260,11 @@ export const materialise = async (
     let files = 0
     let bytes = 0
     for (const { file, place } of inPackOrder(planned.files, reader)) {
-      await tar.write(tarHeader({ ...file, type: "file", target: "" }))
+      const segments = segmentsOf(reader, file)
+      await tar.write(tarHeader({ ...file, type: "file", target: "", ...(segments === undefined ? {} : { segments }) }))
       for (const bytes of contentOf(reader, file, place)) await tar.write(bytes)
-      if (file.size % 512 !== 0) await tar.write(padding(file.size))
+      const length = segments === undefined ? file.size : segments.reduce((sum, segment) => sum + segment.length, 0)
+      if (length % 512 !== 0) await tar.write(padding(length))
       files += 1
       bytes += file.size
       if (files % 500 === 0) {

@@ -14,6 +14,13 @@ export interface TarEntry {
   readonly mtimeNs: bigint
   readonly size: number
   readonly target: TreePath
+  /** Where the bytes of a file with holes lie; absent for a file that is written in one piece. */
+  readonly segments?: readonly Segment[]
+}
+
+export interface Segment {
+  readonly offset: number
+  readonly length: number
 }
 
 const flags = { file: "0", hardlink: "1", symlink: "2", directory: "5" } as const
@@ -51,7 +58,7 @@ const writeHeader = (bytes: Buffer, at: number, { name, flag, mode, size, second
   bytes.write("        ", at + 148, "latin1")
   bytes.write(flag, at + 156, "latin1")
   bytes.write(target.slice(0, 100), at + 157, "latin1")
-  bytes.write("ustar  \0", at + 257, "latin1")
+  bytes.write("ustar\x0000", at + 257, "latin1")
   let sum = 0
   for (let i = at; i < at + block; i += 1) sum += bytes[i]!
   octal(bytes, sum, at + 148, 7)
@@ -79,12 +86,15 @@ const paxRecord = (key: string, value: string): string => {
 
 /** The header blocks of one entry; a file's bytes and their `padding` follow. */
 export const tarHeader = (entry: TarEntry): Buffer => {
+  const map = entry.segments === undefined ? undefined : sparseMap(entry.segments, entry.size)
   const name = entry.type === "directory" ? `${entry.path}/` : entry.path
+  const times = paxRecord("mtime", paxTime(entry.mtimeNs))
+  const records = map === undefined ? times : times + sparseRecords(entry)
   const extra: { readonly name: string; readonly flag: string; readonly body: string }[] = [
-    { name: "././@PaxHeader", flag: "x", body: paxRecord("mtime", paxTime(entry.mtimeNs)) }
+    { name: "././@PaxHeader", flag: "x", body: records }
   ]
   if (entry.target.length > 100) extra.push({ name: "././@LongLink", flag: "K", body: `${entry.target}\0` })
-  if (name.length > 100) extra.push({ name: "././@LongLink", flag: "L", body: `${name}\0` })
+  if (name.length > 100 && map === undefined) extra.push({ name: "././@LongLink", flag: "L", body: `${name}\0` })
   const bytes = Buffer.alloc(extra.reduce((sum, { body }) => sum + block + padded(body.length), block))
   let at = 0
   for (const { name, flag, body } of extra) {
@@ -94,10 +104,29 @@ export const tarHeader = (entry: TarEntry): Buffer => {
   }
   const { mode, type, target } = entry
   const seconds = Number(entry.mtimeNs / 1_000_000_000n)
+  if (map !== undefined) {
+    const size = map.length + entry.segments!.reduce((sum, segment) => sum + segment.length, 0)
+    // The real name stands in the records: this one is what a tar without sparse files would extract.
+    writeHeader(bytes, at, { name: "GNUSparseFile.0", flag: "0", mode, size, seconds, target: "" })
+    return Buffer.concat([bytes, map])
+  }
   const size = type === "file" ? entry.size : 0
   writeHeader(bytes, at, { name, flag: flags[type], mode, size, seconds, target })
   return bytes
 }
+
+/** GNU sparse format 1.0: the map comes before the data, as decimal lines in whole blocks, and ends at the real size. */
+const sparseMap = (segments: readonly Segment[], size: number): Buffer => {
+  const lines = [segments.length + 1, ...segments.flatMap(({ offset, length }) => [offset, length]), size, 0]
+  const text = lines.map((line) => `${line}\n`).join("")
+  return Buffer.concat([Buffer.from(text, "latin1"), padding(text.length)])
+}
+
+const sparseRecords = (entry: TarEntry): string =>
+  paxRecord("GNU.sparse.major", "1") +
+  paxRecord("GNU.sparse.minor", "0") +
+  paxRecord("GNU.sparse.name", entry.path) +
+  paxRecord("GNU.sparse.realsize", String(entry.size))
 
 /** Two empty blocks end a stream. */
 export const tarEnd = Buffer.alloc(1024)

@@ -1,8 +1,10 @@
 /** The store as a whole: import, fork, commit, read, write back. Rules: W3, W7, W8, W13, L1, L2, L14, L15. */
-import { chmodSync, linkSync, lutimesSync, mkdirSync, symlinkSync, utimesSync, writeFileSync } from "node:fs"
+import { chmodSync, linkSync, lutimesSync, mkdirSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs"
 import { execFileSync } from "node:child_process"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
+import type { TreeChange } from "../../providers/layerfs/Tree.ts"
+import { Database } from "../../src/sqlite/Database.ts"
 import { put } from "./storeChange.ts"
 import { comparable, commitInto, importInto, open, readTree, scratch } from "./storeFixture.ts"
 
@@ -140,5 +142,69 @@ describe("import and write back", () => {
     const log = await store.call("log", { ref: branch.id, limit: 10 })
     expect(log.map((commit) => commit.operationId)).toEqual(["op_1", "op_e"])
     expect(log[0]).toMatchObject({ actor: { agent: "agt_1" }, at: 7 })
+  })
+
+  it("C5 a same-size write with the same mtime right after a commit is seen by the next one", async () => {
+    const upper = scratch()
+    const file = join(upper, "f")
+    const store = await open(join(scratch(), "s"))
+    const empty = await store.call("createEmpty", { name: "e", operationId: "op_e", at: 1 })
+    const branch = await store.call("fork", { from: empty.layer, name: "b" })
+    const take = (): TreeChange => ({ op: "putFile", path: "f", mode: 0o644, mtimeNs: 7n, content: { file } })
+    writeFileSync(file, "first")
+    expect(await commitInto(store, branch.id, [take()])).toMatchObject({ outcome: "committed" })
+    writeFileSync(file, "other")
+    expect(await commitInto(store, branch.id, [take()])).toMatchObject({ outcome: "committed", changedPaths: 1 })
+    const entry = await store.call("entry", { ref: branch.id, path: "f" })
+    expect(Buffer.from(await store.call("content", { id: entry!.id!, size: 5 })).toString()).toBe("other")
+  })
+
+  it("W21 a file that became a link is not followed into the commit", async () => {
+    const upper = scratch()
+    symlinkSync("/etc/hostname", join(upper, "f"))
+    const store = await open(join(scratch(), "s"))
+    const empty = await store.call("createEmpty", { name: "e", operationId: "op_e", at: 1 })
+    const branch = await store.call("fork", { from: empty.layer, name: "b" })
+    const change: TreeChange = {
+      op: "putFile",
+      path: "f",
+      mode: 0o644,
+      mtimeNs: 7n,
+      content: { file: join(upper, "f") }
+    }
+    await expect(commitInto(store, branch.id, [change])).rejects.toMatchObject({
+      _tag: "FileSystemFailure",
+      syscallCode: "ELOOP"
+    })
+    expect(await store.call("branch", { id: branch.id })).toEqual(branch)
+  })
+
+  it("L1 a fork copies no file: nothing is added to the packs, and the index grows by at most 1 KiB a fork over 1,000", async () => {
+    const source = scratch()
+    mkdirSync(join(source, "d"))
+    for (let i = 0; i < 200; i += 1) writeFileSync(join(source, `d/${i}`), `${i}`)
+    const store = await open(join(scratch(), "s"))
+    const { layer } = await importInto(store, source)
+    const before = await store.call("stats", {})
+    const size = (): number => {
+      const db = Database.open(store.directories.index)
+      db.raw.exec("PRAGMA wal_checkpoint(TRUNCATE)")
+      db.close()
+      return statSync(store.directories.index).size
+    }
+    const indexBefore = size()
+    let from = layer
+    for (let n = 0; n < 1000; n += 1) {
+      const branch = await store.call("fork", { from, name: `fork ${n}`, operationId: `op_${n}` })
+      // Forks of layers, of branches and of commits, deep and wide.
+      if (n % 3 === 0) from = branch.id
+      if (n % 3 === 1) from = branch.head
+    }
+    const after = await store.call("stats", {})
+    expect({ ...after, branches: 0, indexBytes: 0 }).toEqual({ ...before, branches: 0, indexBytes: 0 })
+    expect(after.branches).toBe(before.branches + 1000)
+    expect((size() - indexBefore) / 1000).toBeLessThanOrEqual(1024)
+    const again = await store.call("fork", { from: layer, name: "again", operationId: "op_5" })
+    expect(again.name).toBe("fork 5")
   })
 })

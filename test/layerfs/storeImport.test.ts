@@ -15,7 +15,8 @@ import {
   rmSync,
   statSync,
   symlinkSync,
-  writeFileSync
+  writeFileSync,
+  writeSync
 } from "node:fs"
 import { createServer } from "node:net"
 import { join } from "node:path"
@@ -194,18 +195,32 @@ describe("import", () => {
     writeFileSync(join(source, "exact"), block)
     writeFileSync(join(source, "above"), Buffer.concat([block, Buffer.from("y")]))
     writeFileSync(join(source, "zeros"), Buffer.alloc(4 * 1024 * 1024))
+    for (const at of [Buffer.from("mixed"), Buffer.from([0x6d, 0xff, 0xfe]), Buffer.from(`deep${"x".repeat(240)}`)]) {
+      const mixed = openSync(Buffer.concat([Buffer.from(`${source}/`), at]), "w")
+      writeSync(mixed, "start")
+      writeSync(mixed, "middle", 9 * 1024 * 1024)
+      ftruncateSync(mixed, 30 * 1024 * 1024 + 1)
+      closeSync(mixed)
+    }
+    execFileSync("touch", ["-d", "@1700000000.123456789", join(source, "hole"), join(source, "mixed")])
     const store = await open(join(scratch(), "s"))
     const receipt = await importInto(store, source)
     expect(receipt.storedBytes).toBeLessThan(100_000)
     const target = join(scratch(), "out")
     await store.call("materialise", { commit: receipt.commit, target })
     expect(comparable(readTree(target))).toEqual(comparable(readTree(source)))
+    // Two blocks of 4 MiB hold something, and the short one at the end is written out; the rest stays a hole.
+    expect(lstatSync(join(target, "mixed")).blocks * 512).toBeLessThanOrEqual(11 * 1024 * 1024)
+    expect(lstatSync(join(target, "hole")).blocks * 512).toBeLessThanOrEqual(2 * 1024 * 1024)
 
     const huge = openSync(join(source, "huge"), "w")
     ftruncateSync(huge, size)
     closeSync(huge)
     const again = await importInto(store, source)
     expect(await store.call("entry", { ref: again.commit, path: "huge" })).toMatchObject({ size })
+    const back = join(scratch(), "back")
+    await store.call("materialise", { commit: again.commit, target: back })
+    expect(lstatSync(join(back, "huge"))).toMatchObject({ size, blocks: 0 })
   })
 
   it("C20 two equal files are one object: an edit of one in a fork leaves the other and the store as they were", async () => {
