@@ -1,0 +1,62 @@
+import { copyFileSync, mkdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import * as Effect from "effect/Effect"
+import { assert, test } from "vitest"
+import { type Authority, Candidates, Goals, Quota, Settlements, Todos, Turns } from "../../src/governance/index.ts"
+import { newBench, newDirectory } from "./authority.ts"
+
+const golden = join(import.meta.dirname, "..", "golden", "authority-v1.db")
+
+const schemaOf = (file: string): readonly unknown[] => {
+  const db = new DatabaseSync(file, { readOnly: true })
+  const schema = db.prepare("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type, name").all()
+  db.close()
+  return schema.map((row) => ({ ...row }))
+}
+
+test("G5 a file of format 1 opens, verifies, reads back and takes further work", async () => {
+  const directory = join(newDirectory(), "store")
+  mkdirSync(directory, { mode: 0o700 })
+  copyFileSync(golden, join(directory, "authority.db"))
+  const bench = await newBench({ directory })
+  assert.deepEqual(await bench.store.verify(), { ok: true, entries: 20, brokenAt: null })
+  const goal = (await bench.store.journal({ after: 0, limit: 1 }))[0]!.entity
+  assert.deepInclude(await bench.run(Goals.get({ goal })), { title: "Repair the ledger", state: "active" })
+  const status = await bench.run(Quota.status({ goal }))
+  assert.deepEqual(
+    [status.spent, status.reserved],
+    [
+      { usd: 0.25, slots: 1 },
+      { usd: 2, slots: 0 }
+    ]
+  )
+  assert.equal(status.owed.length, 1)
+  const { items } = await bench.run(Todos.list({ goal }))
+  assert.deepEqual(
+    items.map((t) => [t.title, t.state]),
+    [
+      ["Find the fault", "done"],
+      ["Write it down", "open"],
+      ["Finish it", "open"]
+    ]
+  )
+  const settlements = await bench.run(Settlements.list({ goal }))
+  const turns = await bench.run(Turns.list({}))
+  assert.deepEqual(
+    turns.items.map((t) => [t.state, t.settlement]),
+    [["closed", settlements.items[0]!.id]]
+  )
+  assert.equal((await bench.run(Candidates.planned({}))).items[0]?.operationId, "op_1")
+  const next: Effect.Effect<{ readonly _tag: string }, unknown, Authority> = Todos.nextWork({
+    goal,
+    agent: "ada"
+  })
+  assert.equal((await bench.run(next))._tag, "claimed")
+})
+
+test("G5 a released step of the schema is never edited: a new file has the schema of the golden one", async () => {
+  const bench = await newBench()
+  assert.deepEqual(schemaOf(join(bench.directory, "authority.db")), schemaOf(golden))
+  assert.isAbove(readFileSync(golden).length, 4096)
+})

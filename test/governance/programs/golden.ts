@@ -1,0 +1,74 @@
+/**
+ * Writes the golden file of the present format: run once per released version, never again for an old one.
+ * argv: a directory, and the file to write. `node test/governance/programs/golden.ts DIRECTORY test/golden/authority-v1.db`
+ */
+import { DatabaseSync } from "node:sqlite"
+import { join } from "node:path"
+import * as Effect from "effect/Effect"
+import { openAuthority } from "../../../providers/authority-sqlite/index.ts"
+import { digestJson } from "../../../src/base/Digest.ts"
+import {
+  Agents,
+  Authority,
+  Candidates,
+  Evidence,
+  Goals,
+  Quota,
+  Settlements,
+  Todos,
+  Turns
+} from "../../../src/governance/index.ts"
+
+const [directory, target] = process.argv.slice(2) as [string, string]
+let now = 1_800_000_000_000
+const store = await openAuthority({ directory, now: () => (now += 1000) })
+
+const program = Effect.gen(function* () {
+  const goal = yield* Goals.open({ title: "Repair the ledger", budget: { usd: 10, slots: 5 } })
+  yield* Agents.register({ goal: goal.id, agentId: "ada", capabilities: ["node"] })
+  yield* Todos.add({ goal: goal.id, title: "Find the fault", priority: 1, writeScopes: ["packages/core"] })
+  yield* Todos.add({ goal: goal.id, title: "Write it down" })
+  const got = yield* Todos.nextWork({ goal: goal.id, agent: "ada" })
+  if (got._tag !== "claimed") return
+  const { fence } = got.lease
+  const turn = yield* Turns.admit({ goal: goal.id, agent: "ada", fence, bound: { usd: 2 } })
+  yield* Turns.saveAttempt({ turn: turn.id, fence })
+  const result = {
+    status: "ok",
+    claim: "progress",
+    summary: "half way",
+    failure: null,
+    digest: null,
+    usd: "unknown",
+    wallMs: 5,
+    provenGone: true
+  } as const
+  yield* Turns.recordResult({ turn: turn.id, result })
+  yield* Turns.recordVerdict({ turn: turn.id, acceptance: null, note: "no validator declared" })
+  const evidence = yield* Evidence.record({
+    goal: goal.id,
+    turn: turn.id,
+    kind: "log",
+    digest: digestJson("log"),
+    summary: "the test run",
+    producer: { role: "validator", name: "tests" }
+  })
+  yield* Settlements.settle({
+    effectId: turn.effectId,
+    goal: goal.id,
+    fence,
+    turn: turn.id,
+    outcome: "progress",
+    evidence: [evidence.id],
+    spend: { usd: "unknown" },
+    todo: { action: "complete", continuation: { kind: "successors", todos: [{ title: "Finish it" }] } }
+  })
+  yield* Turns.close({ turn: turn.id })
+  yield* Quota.spend({ goal: goal.id, effectId: "eff_advice", spend: { usd: 0.25 } })
+  yield* Candidates.plan({ goal: goal.id, operationId: "op_1" })
+})
+await Effect.runPromise(Effect.provideService(program, Authority, Authority.make(store)))
+await store.close()
+const db = new DatabaseSync(join(directory, "authority.db"))
+db.prepare("VACUUM INTO ?").run(target)
+db.close()
