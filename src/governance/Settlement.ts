@@ -37,7 +37,7 @@ import {
   Spend,
   spendReserved,
   spendUnreserved
-} from "./Quota.ts"
+} from "./QuotaLedger.ts"
 import { Continuation, completeTodo } from "./Todo.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
 import { inPhase, type TurnRecord, turnTable } from "./TurnRecord.ts"

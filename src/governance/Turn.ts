@@ -1,275 +1,37 @@
 /**
  * Turns: one iteration of one agent on one todo, from admission to its close.
- * Promise: one open turn per (goal, agent); the bound is held in the commit that admits; each phase is journaled before its
- * work starts; what a dead turn left is found, never guessed. Rules: G80, G81, G82. Settling: Settlement.ts.
+ * Promise: one open turn per (goal, agent); each phase is journaled before its work starts; what a dead turn left is found,
+ * never guessed. Rules: G80, G81, G82. Admission: TurnAdmission.ts. Settling: Settlement.ts.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type { CoppiceError } from "../base/CoppiceError.ts"
 import type { Json } from "../base/Digest.ts"
-import { currentIdentity, isAlive } from "../base/ProcessIdentity.ts"
-import type { ProcessIdentity } from "../base/Spawn.ts"
 import { type AcceptanceRecord, acceptanceTable } from "./Acceptance.ts"
-import { Authority, type Keyed, reader, type StoreError, writeObserved } from "./Authority.ts"
-import { Amounts, Fence, IdText, Summary } from "./Field.ts"
-import { activeGoal, type AgentRecord, agentTable, type GoalRecord, knownAgent, loadGoal } from "./Goal.ts"
+import { type Keyed, reader, writeObserved } from "./Authority.ts"
+import { Fence, IdText, Summary } from "./Field.ts"
+import { activeGoal, type GoalRecord, loadGoal } from "./Goal.ts"
 import {
   type BoundMissing,
   type GoalNotActive,
-  LeaseLost,
+  type LeaseLost,
   type NotFound,
   notFound,
   type PhaseOrder,
   type QuotaExceeded,
-  TurnInFlight,
-  TurnUnfinished
+  type TurnInFlight,
+  type TurnUnfinished
 } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler, invalidInput } from "./Handler.ts"
-import { type LeaseRecord, loadLease, passFence } from "./Lease.ts"
-import type { DecideContext, JournalEvent, Load } from "./Module.ts"
-import {
-  type CostOwner,
-  loadTotals,
-  type Owed,
-  owedBy,
-  type ReservationRecord,
-  reservationTable,
-  reserve,
-  Spend,
-  spendReserved,
-  type Totals,
-  voidReserved
-} from "./Quota.ts"
-import { HostResult, inPhase, type NextStep, nextStep, TurnContext, type TurnRecord, turnTable } from "./TurnRecord.ts"
+import { type LeaseRecord, loadLease } from "./Lease.ts"
+import type { Load } from "./Module.ts"
+import { type Owed, type ReservationRecord, reservationTable, Spend } from "./QuotaLedger.ts"
+import { admit, type AdmitTurn, leaseOf, retry, type RetryTurn, unsettledCost } from "./TurnAdmission.ts"
+import { driven, inFlight, known, observe, openTurn, sameProcess, seenAlive, seenBy } from "./TurnFence.ts"
+import { HostResult, inPhase, type NextStep, nextStep, type TurnRecord, turnTable } from "./TurnRecord.ts"
 
 export type { HostResult, NextStep, Phase, TurnAttempt, TurnContext, TurnFailure, TurnRecord } from "./TurnRecord.ts"
-
-// --- what this process sees ------------------------------------------------------------------------------------------
-
-let own: ProcessIdentity | undefined
-const thisProcess = (): ProcessIdentity => (own ??= currentIdentity())
-
-const sameProcess = (a: ProcessIdentity, b: ProcessIdentity): boolean =>
-  a.pid === b.pid && a.startTime === b.startTime && a.bootId === b.bootId && a.pidNamespace === b.pidNamespace
-
-/**
- * Whether a turn's driver or executor may still run. The executor counts apart (S21): it ends with its driver only where
- * the kernel saw to it; one that was started and never named cannot be shown dead.
- */
-export const liveness = (turn: TurnRecord): boolean | "unknown" => {
-  const driver = isAlive(turn.fence)
-  if (driver !== false) return driver
-  return executorLiveness(turn)
-}
-
-const executorLiveness = (turn: TurnRecord): boolean | "unknown" => {
-  if (turn.phase === "admit" || turn.result?.provenGone === true) return false
-  if (turn.executor !== null) return isAlive(turn.executor)
-  if (turn.guarantee?.diesWithParent === true || turn.result !== null) return false
-  return "unknown"
-}
-
-/** Observed beside a command (G81): who asks, and whether the open turn that is in the way still runs. */
-interface Observed {
-  readonly process: ProcessIdentity
-  readonly turn: string | null
-  readonly alive: boolean | "unknown"
-}
-
-const openTurn = (goal: string, agent: string): Load<TurnRecord | undefined> =>
-  turnTable.first("goal = ? AND agent = ? AND state = 'open'", goal, agent)
-
-const observe = (query: () => Load<TurnRecord | undefined>): Effect.Effect<Observed, StoreError, Authority> =>
-  Effect.gen(function* () {
-    const authority = yield* Authority
-    const { value: turn } = yield* authority.read(query)
-    const process = thisProcess()
-    if (turn === undefined) return { process, turn: null, alive: false }
-    const alive = sameProcess(turn.fence, process) ? executorLiveness(turn) : liveness(turn)
-    return { process, turn: turn.id, alive }
-  })
-
-const seenBy = (observed: Json | undefined): Observed | undefined => observed as unknown as Observed | undefined
-
-// --- rules -----------------------------------------------------------------------------------------------------------
-
-const inFlight = (turn: TurnRecord, alive: boolean | "unknown"): TurnInFlight =>
-  new TurnInFlight({
-    message:
-      alive === "unknown"
-        ? `Turn ${turn.id} of ${turn.agent} is in phase ${turn.phase}; whether its executor still runs cannot be seen from here.`
-        : `Turn ${turn.id} of ${turn.agent} is in phase ${turn.phase}.`,
-    remedy:
-      alive === "unknown"
-        ? "See to it that the old executor is gone, then call Turns.fail with `seenGone` saying how that was seen."
-        : "Wait until it ends. After its process has died, Turns.resume takes it over.",
-    turn: turn.id,
-    phase: turn.phase,
-    alive
-  })
-
-/** Only the driver of a turn moves it: a second process first takes it over (`Turns.resume`), which needs the first one dead. */
-const driven = (turn: TurnRecord, observed: Observed | undefined): Result.Result<TurnRecord, TurnInFlight> =>
-  observed !== undefined && sameProcess(turn.fence, observed.process)
-    ? Result.succeed(turn)
-    : Result.fail(inFlight(turn, observed?.turn === turn.id ? observed.alive : "unknown"))
-
-const known = (turn: TurnRecord | undefined, id: string): Result.Result<TurnRecord, NotFound> =>
-  turn === undefined ? Result.fail(notFound("turn", id)) : Result.succeed(turn)
-
-/** The cost of a turn that ended without a settlement: nothing dispatched, nothing spent; else known, or owed (G55). */
-const unsettledCost = (
-  turn: TurnRecord,
-  held: ReservationRecord | undefined,
-  spend: Spend,
-  reason: string,
-  now: number
-) => {
-  if (held === undefined || held.state !== "open") return { events: [], owed: [] as readonly Owed[] }
-  if (turn.phase === "admit") return { events: [voidReserved(held, reason, now)], owed: [] as readonly Owed[] }
-  const { reservation, event } = spendReserved(held, spend, null, now)
-  return { events: [event], owed: owedBy(reservation) }
-}
-
-/** What is freed when a reservation is voided in the same commit. */
-const without = (totals: Totals, held: ReservationRecord | undefined, turn: TurnRecord): Totals =>
-  turn.phase !== "admit" || held?.state !== "open"
-    ? totals
-    : {
-        ...totals,
-        reservedUsdMicros: totals.reservedUsdMicros - (held.heldUsdMicros ?? 0),
-        reservedSlots: totals.reservedSlots - held.heldSlots
-      }
-
-interface Old {
-  readonly turn: TurnRecord
-  readonly held: ReservationRecord | undefined
-}
-
-/**
- * The turn in the way of an admission. Alive or not to be seen: in flight. Dead with a saved result: it is work that
- * somebody has to settle or fail by name, never dropped in passing. Dead before that: it is written down as lost.
- */
-const clearOld = (old: Old | undefined, observed: Observed | undefined, now: number) =>
-  Result.gen(function* () {
-    if (old === undefined) return []
-    const { turn, held } = old
-    const alive = observed?.turn === turn.id ? observed.alive : "unknown"
-    const mine = observed !== undefined && sameProcess(turn.fence, observed.process)
-    if (alive !== false || mine) return yield* Result.fail(inFlight(turn, mine ? true : alive))
-    if (turn.result !== null) {
-      return yield* Result.fail(
-        new TurnUnfinished({
-          message: `Turn ${turn.id} has a saved result and was never closed (phase ${turn.phase}).`,
-          remedy: "Take it over with Turns.resume and settle and close it, or end it with Turns.fail.",
-          turn: turn.id,
-          phase: turn.phase
-        })
-      )
-    }
-    const lost: TurnRecord = {
-      ...turn,
-      state: "failed",
-      failure: { class: "lost", reason: "its process has died" },
-      changedAt: now
-    }
-    const cost = unsettledCost(turn, held, { usd: "unknown" }, "the turn was lost before its dispatch", now)
-    return [fact("turn.lost", turn.id, lost), ...cost.events]
-  })
-
-// --- admission -------------------------------------------------------------------------------------------------------
-
-const AdmitTurn = Schema.Struct({
-  goal: IdText,
-  agent: IdText,
-  fence: Fence,
-  /** The most that the turn may cost. One slot when `slots` is not given. */
-  bound: Amounts,
-  context: Schema.optional(TurnContext)
-})
-type AdmitTurn = typeof AdmitTurn.Type
-
-interface AdmitState {
-  readonly goal: GoalRecord | undefined
-  readonly agent: AgentRecord | undefined
-  readonly lease: LeaseRecord | undefined
-  readonly totals: Totals
-  readonly old: Old | undefined
-}
-
-function* loadAdmission(input: { goal: string; agent: string; fence: Fence }): Load<AdmitState> {
-  const turn = yield* openTurn(input.goal, input.agent)
-  return {
-    goal: yield* loadGoal(input.goal),
-    agent: yield* agentTable.first("goal = ? AND agent_id = ?", input.goal, input.agent),
-    lease: yield* loadLease(input.fence.todo),
-    totals: yield* loadTotals(input.goal),
-    old: turn === undefined ? undefined : { turn, held: yield* reservationTable.first("id = ?", turn.reservation) }
-  }
-}
-
-/** The lease must be of this goal, and held by the agent that is to act. */
-const leaseOf = (lease: LeaseRecord | undefined, fence: Fence, goal: string, agent: string, now: number) =>
-  Result.gen(function* () {
-    const held = yield* passFence(lease, fence, now)
-    if (held.goal === goal && held.owner === agent) return held
-    return yield* Result.fail(
-      new LeaseLost({
-        message: `The lease on todo ${held.todo} is ${held.owner}'s in goal ${held.goal}.`,
-        remedy: "Admit the turn for the agent that holds the lease, or transfer the lease first.",
-        todo: held.todo,
-        epoch: held.epoch,
-        currentEpoch: held.epoch,
-        why: "none"
-      })
-    )
-  })
-
-const admission = (state: AdmitState, input: AdmitTurn, observed: Observed | undefined, context: DecideContext) =>
-  Result.gen(function* () {
-    const goal = yield* activeGoal(state.goal, input.goal)
-    yield* knownAgent(state.agent, input.agent)
-    const cleared: readonly JournalEvent[] = yield* clearOld(state.old, observed, context.now)
-    const lease = yield* leaseOf(state.lease, input.fence, input.goal, input.agent, context.now)
-    if (observed === undefined) return yield* Result.fail(invalidInput("admitTurn", "the driving process is not named"))
-    const id = context.newId("turn")
-    const effectId = context.newId("effect")
-    const owner: CostOwner = { goal: goal.id, todo: lease.todo, turn: id, agent: input.agent }
-    const totals = state.old === undefined ? state.totals : without(state.totals, state.old.held, state.old.turn)
-    const bound = { slots: 1, ...input.bound }
-    const { reservation, event } = yield* reserve(goal, totals, owner, effectId, bound, context)
-    const turn: TurnRecord = {
-      id,
-      goal: goal.id,
-      todo: lease.todo,
-      agent: input.agent,
-      epoch: lease.epoch,
-      phase: "admit",
-      state: "open",
-      effectId,
-      reservation: reservation.id,
-      fence: observed.process,
-      executor: null,
-      guarantee: null,
-      attempts: [],
-      result: null,
-      verdict: null,
-      settlement: null,
-      failure: null,
-      context: input.context ?? null,
-      admittedAt: context.now,
-      changedAt: context.now
-    }
-    return { turn, events: [...cleared, event, fact("turn.admitted", id, turn)] }
-  })
-
-const admit = handler({
-  type: "admitTurn",
-  payload: AdmitTurn,
-  load: loadAdmission,
-  decide: (state, input, context, observed) =>
-    Result.map(admission(state, input, seenBy(observed), context), ({ turn, events }) => decided(events, turn))
-})
 
 // --- phases ----------------------------------------------------------------------------------------------------------
 
@@ -448,7 +210,7 @@ const fail = handler({
       if (turn.state === "closed" || turn.phase === "settle") yield* inPhase(turn, "result")
       const seen = seenBy(observed)
       const mine = seen !== undefined && sameProcess(turn.fence, seen.process)
-      const alive = seen?.turn === turn.id ? seen.alive : "unknown"
+      const alive = seenAlive(turn, seen)
       const vouched =
         alive === "unknown" && (input.seenGone !== undefined || (mine && input.class !== "supervisionFailed"))
       if (alive !== false && !vouched) return yield* Result.fail(inFlight(turn, alive))
@@ -482,54 +244,13 @@ const resume = handler({
           : yield* leaseOf(state.lease, input.fence, turn.goal, turn.agent, now)
       if (seen === undefined) return yield* Result.fail(inFlight(turn, "unknown"))
       const mine = sameProcess(turn.fence, seen.process)
-      const alive = seen.turn === turn.id ? seen.alive : "unknown"
+      const alive = seenAlive(turn, seen)
       if (alive !== false && !mine) return yield* Result.fail(inFlight(turn, alive))
       const next: TurnRecord = { ...turn, fence: seen.process, epoch: lease?.epoch ?? turn.epoch, changedAt: now }
       const events = mine && next.epoch === turn.epoch ? [] : [fact("turn.resumed", turn.id, next)]
       return decided(events, { ...next, next: nextStep(next) })
     })
 })
-
-const RetryTurn = Schema.Struct({ turn: IdText, fence: Fence, bound: Amounts, reason: Summary })
-
-/** A failed turn starts over under the same id: a new bound under a new effect; its earlier cost stays where it is. */
-const retry = handler({
-  type: "retryTurn",
-  payload: RetryTurn,
-  *load(input) {
-    const turn = yield* turnTable.first("id = ?", input.turn)
-    if (turn === undefined) return undefined
-    return { turn, admission: yield* loadAdmission({ goal: turn.goal, agent: turn.agent, fence: input.fence }) }
-  },
-  decide: (state, input, context, observed) =>
-    Result.gen(function* () {
-      if (state === undefined) return yield* Result.fail(notFound("turn", input.turn))
-      const { turn } = state
-      if (turn.state !== "failed" || input.fence.todo !== turn.todo) yield* inPhase(turn, "admit")
-      const fresh = yield* admission(
-        state.admission,
-        { goal: turn.goal, agent: turn.agent, fence: input.fence, bound: input.bound },
-        seenBy(observed),
-        context
-      )
-      const again: TurnRecord = {
-        ...fresh.turn,
-        id: turn.id,
-        context: turn.context,
-        attempts: turn.attempts,
-        admittedAt: turn.admittedAt
-      }
-      const events = fresh.events.map((event) => renamed(event, fresh.turn.id, again, input.reason))
-      return decided(events, again)
-    })
-})
-
-const renamed = (event: JournalEvent, from: string, turn: TurnRecord, reason: string): JournalEvent => {
-  if (event.type === "turn.admitted") return fact("turn.retried", turn.id, { ...turn, reason })
-  const quota = event.data as { readonly reservation?: ReservationRecord }
-  if (quota.reservation?.turn !== from) return event
-  return fact(event.type, event.entity, { ...quota, reservation: { ...quota.reservation, turn: turn.id } })
-}
 
 export const turnHandlers: Handlers = {
   ...admit,
@@ -547,7 +268,7 @@ export const turnHandlers: Handlers = {
 
 /** A write that carries what this process sees of the turn that is concerned. */
 const observing =
-  <Input extends object, Reply extends object, E extends import("../base/CoppiceError.ts").CoppiceError>(
+  <Input extends object, Reply extends object, E extends CoppiceError>(
     type: string,
     query: (input: Input) => Load<TurnRecord | undefined>
   ) =>

@@ -214,6 +214,33 @@ test("G81 a dead turn with nothing dispatched is lost and its bound given back; 
   assert.deepInclude(error, { code: "TURN_UNFINISHED", phase: "result" })
 })
 
+test("G81 what was seen of a turn counts for nothing once another process has taken it over", async () => {
+  const bench = await newBench()
+  const { goal, fence, turn } = await admitted(bench)
+  const stranger = { ...turn.fence, pid: 2 ** 22 + 1 }
+  const payload = { goal: goal.id, agent: "ada", fence, bound: { usd: 1 } }
+  const admit = async (driver: object) => {
+    const observed = { process: stranger, turn: turn.id, driver, alive: false } as never
+    const command = { id: `cmd_${Math.random()}`, module: "work", type: "admitTurn", payload, observed }
+    const [outcome] = await bench.store.commit([command])
+    return outcome?._tag === "Refused" ? outcome.error.code : "ok"
+  }
+  assert.equal(await admit(stranger), "TURN_IN_FLIGHT")
+  assert.equal(await admit(turn.fence), "ok")
+})
+
+test("G81 a turn whose executor may have survived cannot be ended as a normal failure, so no second executor starts", async () => {
+  const bench = await newBench()
+  const { goal, fence, turn } = await admitted(bench)
+  await bench.run(Turns.saveAttempt({ turn: turn.id, fence, guarantee: { diesWithParent: true, wholeTree: true } }))
+  const fail = (kind: "failed" | "supervisionFailed") =>
+    Turns.fail({ turn: turn.id, reason: "a process of it answers no signal", class: kind, spend: { usd: "unknown" } })
+  assert.deepInclude(await bench.fails(fail("supervisionFailed")), { code: "TURN_IN_FLIGHT", alive: "unknown" })
+  const next = Turns.admit({ goal: goal.id, agent: "ada", fence, bound: { usd: 1 } })
+  assert.equal(await codeOf(bench, next), "TURN_IN_FLIGHT")
+  assert.equal(await codeOf(bench, fail("failed")), "ok")
+})
+
 // The recovery table. One turn is driven by process after process: each finds what the killed one left, goes on from
 // there, and is killed right after its own step. All use the same command ids.
 describe("one turn, killed after every step", () => {

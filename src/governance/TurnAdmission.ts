@@ -1,0 +1,227 @@
+/**
+ * Admitting a turn, and starting a failed one over.
+ * Promise: the turn in the way is looked at before anything is touched; the bound is held in the commit that admits; work of
+ * a dead turn that was saved is never dropped in passing. Rules: G55, G81, G82.
+ */
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { Amounts, Fence, IdText, Summary } from "./Field.ts"
+import { activeGoal, type AgentRecord, agentTable, type GoalRecord, knownAgent, loadGoal } from "./Goal.ts"
+import { LeaseLost, notFound, TurnUnfinished } from "./GovernanceError.ts"
+import { decided, fact, handler, invalidInput } from "./Handler.ts"
+import { type LeaseRecord, loadLease, passFence } from "./Lease.ts"
+import type { DecideContext, JournalEvent, Load } from "./Module.ts"
+import {
+  type CostOwner,
+  loadTotals,
+  type Owed,
+  owedBy,
+  type ReservationRecord,
+  reservationTable,
+  reserve,
+  type Spend,
+  spendReserved,
+  type Totals,
+  voidReserved
+} from "./QuotaLedger.ts"
+import { inFlight, type Observed, openTurn, sameProcess, seenAlive, seenBy } from "./TurnFence.ts"
+import { inPhase, TurnContext, type TurnRecord, turnTable } from "./TurnRecord.ts"
+
+// --- rules -----------------------------------------------------------------------------------------------------------
+
+/** The cost of a turn that ended without a settlement: nothing dispatched, nothing spent; else known, or owed (G55). */
+export const unsettledCost = (
+  turn: TurnRecord,
+  held: ReservationRecord | undefined,
+  spend: Spend,
+  reason: string,
+  now: number
+) => {
+  if (held === undefined || held.state !== "open") return { events: [], owed: [] as readonly Owed[] }
+  if (turn.phase === "admit") return { events: [voidReserved(held, reason, now)], owed: [] as readonly Owed[] }
+  const { reservation, event } = spendReserved(held, spend, null, now)
+  return { events: [event], owed: owedBy(reservation) }
+}
+
+/** What is freed when a reservation is voided in the same commit. */
+const without = (totals: Totals, held: ReservationRecord | undefined, turn: TurnRecord): Totals =>
+  turn.phase !== "admit" || held?.state !== "open"
+    ? totals
+    : {
+        ...totals,
+        reservedUsdMicros: totals.reservedUsdMicros - (held.heldUsdMicros ?? 0),
+        reservedSlots: totals.reservedSlots - held.heldSlots
+      }
+
+interface Old {
+  readonly turn: TurnRecord
+  readonly held: ReservationRecord | undefined
+}
+
+/**
+ * The turn in the way of an admission. Alive or not to be seen: in flight. Dead with a saved result: it is work that
+ * somebody has to settle or fail by name, never dropped in passing. Dead before that: it is written down as lost.
+ */
+const clearOld = (old: Old | undefined, observed: Observed | undefined, now: number) =>
+  Result.gen(function* () {
+    if (old === undefined) return []
+    const { turn, held } = old
+    const alive = seenAlive(turn, observed)
+    const mine = observed !== undefined && sameProcess(turn.fence, observed.process)
+    if (alive !== false || mine) return yield* Result.fail(inFlight(turn, mine ? true : alive))
+    if (turn.result !== null) {
+      return yield* Result.fail(
+        new TurnUnfinished({
+          message: `Turn ${turn.id} has a saved result and was never closed (phase ${turn.phase}).`,
+          remedy: "Take it over with Turns.resume and settle and close it, or end it with Turns.fail.",
+          turn: turn.id,
+          phase: turn.phase
+        })
+      )
+    }
+    const lost: TurnRecord = {
+      ...turn,
+      state: "failed",
+      failure: { class: "lost", reason: "its process has died" },
+      changedAt: now
+    }
+    const cost = unsettledCost(turn, held, { usd: "unknown" }, "the turn was lost before its dispatch", now)
+    return [fact("turn.lost", turn.id, lost), ...cost.events]
+  })
+
+// --- admission -------------------------------------------------------------------------------------------------------
+
+export const AdmitTurn = Schema.Struct({
+  goal: IdText,
+  agent: IdText,
+  fence: Fence,
+  /** The most that the turn may cost. One slot when `slots` is not given. */
+  bound: Amounts,
+  context: Schema.optional(TurnContext)
+})
+export type AdmitTurn = typeof AdmitTurn.Type
+
+interface AdmitState {
+  readonly goal: GoalRecord | undefined
+  readonly agent: AgentRecord | undefined
+  readonly lease: LeaseRecord | undefined
+  readonly totals: Totals
+  readonly old: Old | undefined
+}
+
+function* loadAdmission(input: { goal: string; agent: string; fence: Fence }): Load<AdmitState> {
+  const turn = yield* openTurn(input.goal, input.agent)
+  return {
+    goal: yield* loadGoal(input.goal),
+    agent: yield* agentTable.first("goal = ? AND agent_id = ?", input.goal, input.agent),
+    lease: yield* loadLease(input.fence.todo),
+    totals: yield* loadTotals(input.goal),
+    old: turn === undefined ? undefined : { turn, held: yield* reservationTable.first("id = ?", turn.reservation) }
+  }
+}
+
+/** The lease must be of this goal, and held by the agent that is to act. */
+export const leaseOf = (lease: LeaseRecord | undefined, fence: Fence, goal: string, agent: string, now: number) =>
+  Result.gen(function* () {
+    const held = yield* passFence(lease, fence, now)
+    if (held.goal === goal && held.owner === agent) return held
+    return yield* Result.fail(
+      new LeaseLost({
+        message: `The lease on todo ${held.todo} is ${held.owner}'s in goal ${held.goal}.`,
+        remedy: "Admit the turn for the agent that holds the lease, or transfer the lease first.",
+        todo: held.todo,
+        epoch: held.epoch,
+        currentEpoch: held.epoch,
+        why: "none"
+      })
+    )
+  })
+
+const admission = (state: AdmitState, input: AdmitTurn, observed: Observed | undefined, context: DecideContext) =>
+  Result.gen(function* () {
+    const goal = yield* activeGoal(state.goal, input.goal)
+    yield* knownAgent(state.agent, input.agent)
+    const cleared: readonly JournalEvent[] = yield* clearOld(state.old, observed, context.now)
+    const lease = yield* leaseOf(state.lease, input.fence, input.goal, input.agent, context.now)
+    if (observed === undefined) return yield* Result.fail(invalidInput("admitTurn", "the driving process is not named"))
+    const id = context.newId("turn")
+    const effectId = context.newId("effect")
+    const owner: CostOwner = { goal: goal.id, todo: lease.todo, turn: id, agent: input.agent }
+    const totals = state.old === undefined ? state.totals : without(state.totals, state.old.held, state.old.turn)
+    const bound = { slots: 1, ...input.bound }
+    const { reservation, event } = yield* reserve(goal, totals, owner, effectId, bound, context)
+    const turn: TurnRecord = {
+      id,
+      goal: goal.id,
+      todo: lease.todo,
+      agent: input.agent,
+      epoch: lease.epoch,
+      phase: "admit",
+      state: "open",
+      effectId,
+      reservation: reservation.id,
+      fence: observed.process,
+      executor: null,
+      guarantee: null,
+      attempts: [],
+      result: null,
+      verdict: null,
+      settlement: null,
+      failure: null,
+      context: input.context ?? null,
+      admittedAt: context.now,
+      changedAt: context.now
+    }
+    return { turn, events: [...cleared, event, fact("turn.admitted", id, turn)] }
+  })
+
+export const admit = handler({
+  type: "admitTurn",
+  payload: AdmitTurn,
+  load: loadAdmission,
+  decide: (state, input, context, observed) =>
+    Result.map(admission(state, input, seenBy(observed), context), ({ turn, events }) => decided(events, turn))
+})
+
+// --- starting over ---------------------------------------------------------------------------------------------------
+
+export const RetryTurn = Schema.Struct({ turn: IdText, fence: Fence, bound: Amounts, reason: Summary })
+
+/** A failed turn starts over under the same id: a new bound under a new effect; its earlier cost stays where it is. */
+export const retry = handler({
+  type: "retryTurn",
+  payload: RetryTurn,
+  *load(input) {
+    const turn = yield* turnTable.first("id = ?", input.turn)
+    if (turn === undefined) return undefined
+    return { turn, admission: yield* loadAdmission({ goal: turn.goal, agent: turn.agent, fence: input.fence }) }
+  },
+  decide: (state, input, context, observed) =>
+    Result.gen(function* () {
+      if (state === undefined) return yield* Result.fail(notFound("turn", input.turn))
+      const { turn } = state
+      if (turn.state !== "failed" || input.fence.todo !== turn.todo) yield* inPhase(turn, "admit")
+      const fresh = yield* admission(
+        state.admission,
+        { goal: turn.goal, agent: turn.agent, fence: input.fence, bound: input.bound },
+        seenBy(observed),
+        context
+      )
+      const again: TurnRecord = {
+        ...fresh.turn,
+        id: turn.id,
+        context: turn.context,
+        attempts: turn.attempts,
+        admittedAt: turn.admittedAt
+      }
+      const events = fresh.events.map((event) => renamed(event, fresh.turn.id, again, input.reason))
+      return decided(events, again)
+    })
+})
+
+const renamed = (event: JournalEvent, from: string, turn: TurnRecord, reason: string): JournalEvent => {
+  if (event.type === "turn.admitted") return fact("turn.retried", turn.id, { ...turn, reason })
+  const quota = event.data as { readonly reservation?: ReservationRecord }
+  if (quota.reservation?.turn !== from) return event
+  return fact(event.type, event.entity, { ...quota, reservation: { ...quota.reservation, turn: turn.id } })
+}

@@ -1,0 +1,91 @@
+/**
+ * Who drives a turn, and whether its processes may still run.
+ * Promise: what a process observes travels beside its command, so that decisions stay pure and retries replay; an executor
+ * that cannot be shown dead is unknown, never dead. Rules: G81; S21.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type { Json } from "../base/Digest.ts"
+import { currentIdentity, isAlive } from "../base/ProcessIdentity.ts"
+import type { ProcessIdentity } from "../base/Spawn.ts"
+import { Authority, type StoreError } from "./Authority.ts"
+import { type NotFound, notFound, TurnInFlight } from "./GovernanceError.ts"
+import type { Load } from "./Module.ts"
+import { type TurnRecord, turnTable } from "./TurnRecord.ts"
+
+// --- what this process sees ------------------------------------------------------------------------------------------
+
+let own: ProcessIdentity | undefined
+const thisProcess = (): ProcessIdentity => (own ??= currentIdentity())
+
+export const sameProcess = (a: ProcessIdentity, b: ProcessIdentity): boolean =>
+  a.pid === b.pid && a.startTime === b.startTime && a.bootId === b.bootId && a.pidNamespace === b.pidNamespace
+
+/**
+ * Whether a turn's driver or executor may still run. The executor counts apart (S21): it ends with its driver only where
+ * the kernel saw to it; one that was started and never named, or was seen to survive, cannot be shown dead.
+ */
+export const liveness = (turn: TurnRecord, observer: ProcessIdentity): boolean | "unknown" => {
+  const mine = sameProcess(turn.fence, observer)
+  const driver = mine ? false : isAlive(turn.fence)
+  if (driver !== false) return driver
+  if (turn.phase === "admit" || turn.result?.provenGone === true) return false
+  if (turn.executor !== null) return isAlive(turn.executor)
+  if (turn.result !== null) return turn.result.provenGone === false ? "unknown" : false
+  return turn.guarantee?.diesWithParent === true && !mine ? false : "unknown"
+}
+
+/** Observed beside a command (G81): who asks, and whether the open turn that is in the way still runs. */
+export interface Observed {
+  readonly process: ProcessIdentity
+  /** The turn that was looked at, and its driver then: what was seen says nothing of a turn taken over since. */
+  readonly turn: string | null
+  readonly driver: ProcessIdentity | null
+  readonly alive: boolean | "unknown"
+}
+
+export const openTurn = (goal: string, agent: string): Load<TurnRecord | undefined> =>
+  turnTable.first("goal = ? AND agent = ? AND state = 'open'", goal, agent)
+
+export const observe = (query: () => Load<TurnRecord | undefined>): Effect.Effect<Observed, StoreError, Authority> =>
+  Effect.gen(function* () {
+    const authority = yield* Authority
+    const { value: turn } = yield* authority.read(query)
+    const process = thisProcess()
+    if (turn === undefined) return { process, turn: null, driver: null, alive: false }
+    return { process, turn: turn.id, driver: turn.fence, alive: liveness(turn, process) }
+  })
+
+/** What was seen of this turn; nothing that was seen of another, or of an earlier driver, counts. */
+export const seenAlive = (turn: TurnRecord, observed: Observed | undefined): boolean | "unknown" =>
+  observed?.turn === turn.id && observed.driver !== null && sameProcess(observed.driver, turn.fence)
+    ? observed.alive
+    : "unknown"
+
+export const seenBy = (observed: Json | undefined): Observed | undefined => observed as unknown as Observed | undefined
+
+// --- rules -----------------------------------------------------------------------------------------------------------
+
+export const inFlight = (turn: TurnRecord, alive: boolean | "unknown"): TurnInFlight =>
+  new TurnInFlight({
+    message:
+      alive === "unknown"
+        ? `Turn ${turn.id} of ${turn.agent} is in phase ${turn.phase}; whether its executor still runs cannot be seen from here.`
+        : `Turn ${turn.id} of ${turn.agent} is in phase ${turn.phase}.`,
+    remedy:
+      alive === "unknown"
+        ? "See to it that the old executor is gone, then call Turns.fail with `seenGone` saying how that was seen."
+        : "Wait until it ends. After its process has died, Turns.resume takes it over.",
+    turn: turn.id,
+    phase: turn.phase,
+    alive
+  })
+
+/** Only the driver of a turn moves it: a second process first takes it over (`Turns.resume`), which needs the first one dead. */
+export const driven = (turn: TurnRecord, observed: Observed | undefined): Result.Result<TurnRecord, TurnInFlight> =>
+  observed !== undefined && sameProcess(turn.fence, observed.process)
+    ? Result.succeed(turn)
+    : Result.fail(inFlight(turn, seenAlive(turn, observed)))
+
+export const known = (turn: TurnRecord | undefined, id: string): Result.Result<TurnRecord, NotFound> =>
+  turn === undefined ? Result.fail(notFound("turn", id)) : Result.succeed(turn)
