@@ -133,6 +133,16 @@ export const sharedGround = (files: Files): (() => Promise<Ground>) => {
   return () => (made ??= make())
 }
 
+/** Another imported tree in a shared store: what a test needs that brings its own files. */
+export const groundIn = async (shared: Ground, files: Files): Promise<Ground> => {
+  const root = scratch()
+  const origin = join(root, "origin")
+  fs.mkdirSync(origin)
+  write(origin, files)
+  const { commit } = await run(shared.provider.importDirectory({ source: origin }))
+  return { ...shared, root, origin, commit }
+}
+
 const closers: (() => Promise<void>)[] = []
 afterAll(async () => {
   for (const close of closers.splice(0)) await close()

@@ -1,0 +1,245 @@
+/** Direct calls on an open workspace: bytes, paths that try to leave, rivals that swap names, batches. */
+import * as fs from "node:fs"
+import { join } from "node:path"
+import * as Effect from "effect/Effect"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { Beneath } from "../../providers/layerfs/projection/Beneath.ts"
+import { compileGlob } from "../../providers/layerfs/projection/Glob.ts"
+import * as Direct from "../../providers/layerfs/projection/DirectCalls.ts"
+import type { Workspace } from "../../src/workspace/WorkspaceProvider.ts"
+import { atEnd, failure, forkOf, processesOf, run, scratch, sharedGround, shell, using, write } from "./projFixture.ts"
+
+const shared = sharedGround({
+  f: "f",
+  "dir/g": "g",
+  "dir/deep/h": "hello\nworld\n",
+  link: { link: "dir/g" },
+  dangling: { link: "nowhere" },
+  up: { link: "../outside" },
+  escape: { link: "/etc/hostname" },
+  "dir/back": { link: "../f" },
+  loop: { link: "loop" }
+})
+const withWorkspace = async (use: (workspace: Workspace, root: string) => Promise<void>): Promise<void> => {
+  const { provider, commit, root } = await shared()
+  await using(provider, await forkOf(provider, commit), { projection: "overlay" }, async (workspace) => {
+    await use(workspace, root)
+    await run(workspace.discard("test"))
+  })
+}
+const text = async (workspace: Workspace, path: string): Promise<string> =>
+  Buffer.from(await run(workspace.read(path))).toString()
+
+describe("calls", () => {
+  it("W4 read, write, splice, edit, list, stat, glob, grep, copy, move, remove do what they say, byte-exact", () =>
+    withWorkspace(async (workspace) => {
+      await run(workspace.write("new/deep/file", Uint8Array.from([0, 255, 10]), { mode: 0o750 }))
+      expect([...(await run(workspace.read("new/deep/file")))]).toEqual([0, 255, 10])
+      expect((await run(workspace.stat("new/deep/file"))).mode).toBe(0o750)
+      await run(workspace.write("s", "0123456789"))
+      await run(workspace.splice("s", 2, 3, Buffer.from("abcdef")))
+      expect(await text(workspace, "s")).toBe("01abcdef56789")
+      await run(workspace.splice("s", 2, 6, Buffer.from("")))
+      expect(await text(workspace, "s")).toBe("0156789")
+      expect(await failure(workspace.splice("s", 6, 2, Buffer.from("")))).toMatchObject({ reason: "invalid" })
+      await run(workspace.edit("dir/deep/h", "world", "there"))
+      expect(await text(workspace, "dir/deep/h")).toBe("hello\nthere\n")
+      expect(await failure(workspace.edit("dir/deep/h", "absent", "x"))).toMatchObject({
+        _tag: "EditRefused",
+        matches: 0
+      })
+      expect(await failure(workspace.edit("dir/deep/h", "e", "x"))).toMatchObject({ _tag: "EditRefused", matches: 3 })
+      expect((await run(workspace.list("dir"))).map((entry) => entry.path)).toEqual(["dir/back", "dir/deep", "dir/g"])
+      expect(await run(workspace.stat("link"))).toMatchObject({ type: "symlink", target: { path: "dir/g" } })
+      expect((await run(workspace.glob("**/{g,h}"))).map((found) => found.path)).toEqual(["dir/deep/h", "dir/g"])
+      expect(await run(workspace.grep(/^the/))).toEqual([{ path: "dir/deep/h", line: 2, text: "there" }])
+      await run(workspace.copy("dir", "copied"))
+      expect(await shell(workspace, "cat copied/back; readlink copied/back")).toBe("f../f\n")
+      expect(await failure(workspace.copy("f", "s"))).toMatchObject({ reason: "exists" })
+      expect(await failure(workspace.copy("dir", "dir/inside"))).toMatchObject({ reason: "invalid" })
+      await run(workspace.move("copied/deep", "moved"))
+      expect(await text(workspace, "moved/h")).toBe("hello\nthere\n")
+      await run(workspace.remove("dir"))
+      expect(await failure(workspace.read("dir/g"))).toMatchObject({ _tag: "PathError", reason: "notFound" })
+      expect(await text(workspace, "f")).toBe("f")
+      expect(await failure(workspace.remove(""))).toMatchObject({ reason: "invalid" })
+      expect(await failure(workspace.read("f/x"))).toMatchObject({ reason: "notADirectory" })
+      expect(await failure(workspace.read("moved"))).toMatchObject({ reason: "notAFile" })
+    }))
+
+  it("C3 200 concurrent writes under 5 parents that do not exist yet all succeed", () =>
+    withWorkspace(async (workspace) => {
+      const writes = Array.from({ length: 200 }, (_, i) => workspace.write(`p${i % 5}/q/${i}`, String(i)))
+      await run(Effect.all(writes, { concurrency: "unbounded" }))
+      expect((await run(workspace.glob("p*/q/*"))).length).toBe(200)
+      expect(await text(workspace, "p4/q/199")).toBe("199")
+    }))
+
+  it("C4 chains of 1 and 40 links are followed, 41 is ELOOP; dangling and cyclic links are told apart", () =>
+    withWorkspace(async (workspace) => {
+      await shell(workspace, "ln -s f c1; for i in $(seq 2 41); do ln -s c$((i - 1)) c$i; done")
+      expect(await text(workspace, "c1")).toBe("f")
+      expect(await text(workspace, "c40")).toBe("f")
+      expect(await failure(workspace.read("c41"))).toMatchObject({ _tag: "PathError", reason: "loop" })
+      expect(await failure(workspace.read("loop"))).toMatchObject({ reason: "loop" })
+      expect(await failure(workspace.read("dangling"))).toMatchObject({ reason: "notFound" })
+      expect(await text(workspace, "dir/back")).toBe("f")
+    }))
+
+  it("W21 an absolute link below the mount path is rebased; any other absolute one, and .. above the root, is OutsideWorkspace", () =>
+    withWorkspace(async (workspace, root) => {
+      const outside = join(root, "outside")
+      write(outside, { victim: "intact" })
+      await shell(
+        workspace,
+        `ln -s '${workspace.path}/dir' inner; ln -s '${outside}' out; ln -s '${workspace.path}-not' near`
+      )
+      expect(await text(workspace, "inner/g")).toBe("g")
+      expect(await text(workspace, `${workspace.path}/dir/g`)).toBe("g")
+      for (const path of ["out/victim", "escape", "up/victim", "../f", "dir/../../f", "/etc/hostname", "near/x"]) {
+        expect(await failure(workspace.read(path)), path).toMatchObject({ _tag: "OutsideWorkspace" })
+        expect(await failure(workspace.write(path, "owned")), path).toMatchObject({ _tag: "OutsideWorkspace" })
+      }
+      for (const call of [
+        workspace.remove("out/victim"),
+        workspace.move("f", "out/f"),
+        workspace.copy("f", "out/f"),
+        workspace.copy("out/victim", "stolen"),
+        workspace.splice("out/victim", 0, 1, Buffer.from("X"))
+      ]) {
+        expect(await failure(call)).toMatchObject({ _tag: "OutsideWorkspace" })
+      }
+      expect(fs.readdirSync(outside)).toEqual(["victim"])
+      expect(fs.readFileSync(join(outside, "victim"), "utf8")).toBe("intact")
+      expect(await failure(workspace.read("a\0b"))).toMatchObject({ reason: "invalid" })
+    }))
+
+  it("C27 links, fifos and special names are no way out: a fifo does not block, a removed link keeps its target", () =>
+    withWorkspace(async (workspace, root) => {
+      const outside = join(root, "outside-2")
+      write(outside, { victim: "intact" })
+      await shell(workspace, `mkfifo pipe; ln -s '${outside}' out`)
+      expect(await failure(workspace.read("pipe"))).toMatchObject({ reason: "notAFile" })
+      expect(await failure(workspace.write("pipe", "x"))).toMatchObject({ reason: "notAFile" })
+      await run(workspace.remove("out"))
+      expect(fs.readFileSync(join(outside, "victim"), "utf8")).toBe("intact")
+    }))
+})
+
+describe("apply", () => {
+  it("W4 a batch is applied in order", () =>
+    withWorkspace(async (workspace) => {
+      await run(
+        workspace.apply([
+          { op: "mkdir", path: "m" },
+          { op: "write", path: "m/a", bytes: "one" },
+          { op: "edit", path: "m/a", find: "one", replace: "two" },
+          { op: "move", from: "f", to: "m/f" },
+          { op: "copy", from: "m/a", to: "m/b" },
+          { op: "symlink", path: "m/l", target: "a" },
+          { op: "chmod", path: "m/b", mode: 0o600 },
+          { op: "remove", path: "dir" }
+        ])
+      )
+      expect(await shell(workspace, "cat m/a m/b m/l m/f; stat -c %a m/b; ls -d dir 2>&1 | grep -c cannot")).toBe(
+        "twotwotwof600\n1\n"
+      )
+    }))
+
+  it("W4 W21 a refused step undoes the whole batch, names its index, and writes nothing outside", () =>
+    withWorkspace(async (workspace) => {
+      const look = `find . -printf '%y %m %p %l\\n' | sort; cat f dir/g dir/deep/h`
+      const before = await shell(workspace, look)
+      const steps = [
+        { op: "write", path: "f", bytes: "changed" },
+        { op: "write", path: "brand/new/file", bytes: "n" },
+        { op: "remove", path: "dir" },
+        { op: "move", from: "link", to: "elsewhere/link" },
+        { op: "chmod", path: "f", mode: 0o600 }
+      ] as const
+      const refused = await failure(
+        workspace.apply([...steps, { op: "edit", path: "f", find: "not there", replace: "x" }])
+      )
+      expect(refused).toMatchObject({ _tag: "EditRefused", index: 5, matches: 0 })
+      expect(await shell(workspace, look)).toBe(before)
+      expect(await failure(workspace.apply([...steps, { op: "write", path: "escape", bytes: "x" }]))).toMatchObject({
+        _tag: "OutsideWorkspace"
+      })
+      expect(await shell(workspace, look)).toBe(before)
+    }))
+})
+
+describe("a rival that swaps names", () => {
+  let outside: string
+  beforeAll(() => {
+    outside = fs.mkdtempSync("/var/tmp/coppice-proj-victim-")
+    write(outside, { file: "intact", sub: null })
+  })
+  afterAll(() => fs.rmSync(outside, { recursive: true }))
+
+  it("C27 W21 a process that keeps swapping a directory for a link out of the tree never wins a read, write, list or remove", async () => {
+    const root = scratch()
+    const tree = join(root, "tree")
+    write(tree, { "d/file": "inside", "keep/file": "inside" })
+    // Directly on Beneath, so that the link's target is really reachable for this process.
+    const program = `
+const fs = require("node:fs")
+process.chdir(${JSON.stringify(tree)})
+fs.symlinkSync(${JSON.stringify(outside)}, "evil")
+for (;;) {
+  try { fs.renameSync("d", "parked"); fs.renameSync("evil", "d"); fs.renameSync("d", "evil"); fs.renameSync("parked", "d") } catch {}
+}`
+    const { spawn } = await import("node:child_process")
+    const rival = spawn(process.execPath, ["-e", program], { stdio: "ignore" })
+    atEnd(() => rival.kill("SIGKILL"))
+    const descriptor = fs.openSync(tree, "r")
+    atEnd(() => fs.closeSync(descriptor))
+    const beneath = new Beneath(descriptor, root)
+    const outcomes: Record<string, number> = {}
+    const seen = async (what: string, call: () => unknown): Promise<void> => {
+      let outcome: string
+      try {
+        const value = await call()
+        outcome = `${what} ${Buffer.isBuffer(value) ? value.toString() : "done"}`
+      } catch (error) {
+        const { reason, _tag } = error as { reason?: string; _tag?: string }
+        expect(_tag, String(error)).toMatch(/PathError|OutsideWorkspace/)
+        outcome = `${what} ${reason ?? _tag}`
+      }
+      outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
+    }
+    // Bounded by what must be met, not by time: both faces of the swap have to be seen.
+    for (let round = 0; round < 20_000; round += 1) {
+      await seen("read", () => Direct.readFile(beneath, "d/file"))
+      await seen("write", () => Direct.writeFile(beneath, "d/file", "inside"))
+      await seen("list", () => expect(Direct.list(beneath, "d").map((e) => e.path)).not.toContain("d/sub"))
+      await seen("create", () => Direct.writeFile(beneath, `d/new${round % 7}`, "inside"))
+      await seen("remove", () => Direct.remove(beneath, `d/new${round % 7}`))
+      if (round > 300 && outcomes["read inside"] !== undefined && outcomes["read OutsideWorkspace"] !== undefined) break
+    }
+    rival.kill("SIGKILL")
+    expect(outcomes["read inside"]).toBeGreaterThan(0)
+    expect(outcomes["read OutsideWorkspace"]).toBeGreaterThan(0)
+    expect(outcomes["read intact"]).toBeUndefined()
+    expect(fs.readFileSync(join(outside, "file"), "utf8")).toBe("intact")
+    expect(fs.readdirSync(outside).sort()).toEqual(["file", "sub"])
+    expect(processesOf("nothing-of-ours")).toEqual([])
+  })
+})
+
+describe("glob", () => {
+  it("W4 patterns match whole paths: star within a name, double star across names, classes, alternatives, literal dots", () => {
+    const match = (pattern: string, path: string): boolean => compileGlob(pattern)(path)
+    expect(match("*.ts", "a.ts")).toBe(true)
+    expect(match("*.ts", "d/a.ts")).toBe(false)
+    expect(match("**/*.ts", "a.ts")).toBe(true)
+    expect(match("**/*.ts", "d/e/a.ts")).toBe(true)
+    expect(match("src/**", "src/a/b")).toBe(true)
+    expect(match("src/**", "srcx/a")).toBe(false)
+    expect(match("a.c", "abc")).toBe(false)
+    expect(match("[!a]b", "cb")).toBe(true)
+    expect(match("[!a]b", "ab")).toBe(false)
+    expect(match("{a,b*}/c?", "bxx/cd")).toBe(true)
+    expect(match("{a", "{a")).toBe(false)
+  })
+})

@@ -1,0 +1,186 @@
+/** How workspaces end: closed, kept, interrupted, recovered, dropped. */
+import * as fs from "node:fs"
+import { join } from "node:path"
+import * as Effect from "effect/Effect"
+import { describe, expect, it } from "vitest"
+import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
+import type { WorkspaceRow } from "../../providers/layerfs/RefStore.ts"
+import { removeTree } from "../../providers/layerfs/projection/RemoveTree.ts"
+import { committed, failure, forkOf, ground, holders, run, shell, treeAt, using, write } from "./projFixture.ts"
+
+/** Rows of the workspaces, read and written beside the provider as another process would. */
+const rowsOf = async <A>(store: string, use: (rows: readonly WorkspaceRow[]) => A): Promise<A> => {
+  const beside = await openLayerStore({ store })
+  try {
+    return use(await beside.call("workspaces", { states: ["open", "kept", "closed", "discarded"] }))
+  } finally {
+    await beside.close()
+  }
+}
+const changeRow = async (store: string, id: string, change: Partial<WorkspaceRow>): Promise<void> => {
+  const beside = await openLayerStore({ store })
+  await beside.call("updateWorkspace", { id, change })
+  await beside.close()
+}
+
+describe.each(["overlay", "copy"] as const)("%s", (projection) => {
+  it("W12 W23 changes without a checkpoint are kept at the end, listed, and recovered to a branch of their own", async () => {
+    const { provider, commit, store } = await ground({ a: "a", b: "b" })
+    const branch = await forkOf(provider, commit)
+    const id = await using(provider, branch, { projection }, async (workspace) => {
+      await shell(workspace, "echo first > a")
+      await committed(workspace)
+      await shell(workspace, "echo second > a; rm b; echo new > c")
+      return workspace.id
+    })
+    const head = (await run(provider.branch(branch))).head
+    expect(await run(provider.left)).toMatchObject([{ id, branch, state: "kept", projection, base: commit }])
+    const recovered = await run(provider.recover(id))
+    expect(recovered.checkpoint.outcome).toBe("committed")
+    expect(await treeAt(provider, recovered.branch)).toEqual({ a: "second\n", c: "new\n" })
+    expect((await run(provider.branch(branch))).head).toBe(head)
+    expect(await run(provider.left)).toEqual([])
+    expect(fs.readdirSync(join(store, "layerfs", "work"))).toEqual([])
+    expect(await failure(provider.recover(id))).toMatchObject({ _tag: "RefNotFound" })
+  })
+
+  it("W12 C33 a discard is recorded with its reason, and follows no link out of the tree, whatever modes were left", async () => {
+    const { provider, commit, store, root } = await ground({ a: "a" })
+    const outside = join(root, "outside")
+    write(outside, { "deep/file": "intact" })
+    const leave = async (): Promise<string> =>
+      using(provider, await forkOf(provider, commit), { projection }, async (workspace) => {
+        await shell(
+          workspace,
+          `ln -s '${outside}' out; mkdir d; ln -s '${outside}/deep' d/out; chmod 000 d; echo x > a`
+        )
+        return workspace.id
+      })
+    const first = await leave()
+    await run(provider.discardLeft(first, "not needed"))
+    const second = await using(provider, await forkOf(provider, commit), { projection }, async (workspace) => {
+      await shell(workspace, `ln -s '${outside}' out; mkdir d; chmod 000 d`)
+      await run(workspace.discard("wrong route"))
+      expect(await failure(workspace.read("a"))).toMatchObject({ _tag: "WorkspaceClosed", state: "closed" })
+      return workspace.id
+    })
+    expect(fs.readFileSync(join(outside, "deep/file"), "utf8")).toBe("intact")
+    expect(fs.readdirSync(join(store, "layerfs", "work"))).toEqual([])
+    const rows = await rowsOf(store, (found) => new Map(found.map((row) => [row.id, row])))
+    expect(rows.get(first)).toMatchObject({ state: "discarded", note: "not needed" })
+    expect(rows.get(second)).toMatchObject({ state: "discarded", note: "wrong route" })
+    expect(await run(provider.left)).toEqual([])
+  })
+})
+
+describe("overlay", () => {
+  it("W23 the row names holder, layers, options and kernel while the workspace is open; a live one is nobody's to recover", async () => {
+    const { provider, commit, store } = await ground({ a: "a" })
+    await using(provider, await forkOf(provider, commit), { projection: "overlay" }, async (workspace) => {
+      const row = await rowsOf(store, (rows) => rows.find((found) => found.id === workspace.id)!)
+      expect(row).toMatchObject({ state: "open", base: commit, projection: "overlay", mountPath: workspace.path })
+      expect(row.kernel).toBe(fs.readFileSync("/proc/sys/kernel/osrelease", "utf8").trim())
+      expect(row.mountOptions).toContain("userxattr,lowerdir=base/")
+      expect(row.lowers.length).toBe(1)
+      expect(holders().map((line) => Number(line.split(" ")[0]))).toContain(row.holderPid)
+      expect(await run(provider.left)).toEqual([])
+      expect(await failure(provider.recover(workspace.id))).toMatchObject({ _tag: "RefNotFound" })
+      expect(await failure(provider.discardLeft(workspace.id, "no"))).toMatchObject({ _tag: "RefNotFound" })
+    })
+  })
+
+  it("W12 W23 a holder that dies under the workspace interrupts it: typed, kept, recoverable", async () => {
+    const { provider, commit, store } = await ground({ a: "a" })
+    const branch = await forkOf(provider, commit)
+    const id = await using(provider, branch, { projection: "overlay" }, async (workspace) => {
+      await shell(workspace, "echo changed > a")
+      const row = await rowsOf(store, (rows) => rows.find((found) => found.id === workspace.id)!)
+      process.kill(row.holderPid!, "SIGKILL")
+      for (let tries = 0; tries < 2000 && holders().length > 0; tries += 1) {
+        await new Promise((resolve) => setTimeout(resolve, 2))
+      }
+      expect(await failure(workspace.exec("true"))).toMatchObject({ _tag: "WorkspaceClosed", state: "interrupted" })
+      expect(await failure(workspace.checkpoint())).toMatchObject({ _tag: "WorkspaceClosed", state: "interrupted" })
+      return workspace.id
+    })
+    expect((await run(provider.left)).map((left) => left.id)).toEqual([id])
+    const recovered = await run(provider.recover(id))
+    expect(await treeAt(provider, recovered.branch)).toEqual({ a: "changed\n" })
+  })
+
+  it("W23 other kernel, other options or a missing layer is WorkspaceUnreadable, and nothing is deleted", async () => {
+    const { provider, commit, store } = await ground({ a: "a" })
+    const id = await using(provider, await forkOf(provider, commit), { projection: "overlay" }, async (workspace) => {
+      await shell(workspace, "echo changed > a")
+      return workspace.id
+    })
+    const row = await rowsOf(store, (rows) => rows.find((found) => found.id === id)!)
+    const upper = join(store, "layerfs", "work", id, "upper", "a")
+    const others: Partial<WorkspaceRow>[] = [
+      { kernel: "2.6.32" },
+      { mountOptions: row.mountOptions.replace("userxattr", "redirect_dir=on") },
+      { lowers: ["delta/none", ...row.lowers] }
+    ]
+    for (const change of others) {
+      await changeRow(store, id, change)
+      expect(await failure(provider.recover(id)), JSON.stringify(change)).toMatchObject({ _tag: "WorkspaceUnreadable" })
+      expect(fs.readFileSync(upper, "utf8")).toBe("changed\n")
+      expect((await run(provider.left)).map((left) => left.id)).toEqual([id])
+      await changeRow(store, id, { kernel: row.kernel, mountOptions: row.mountOptions, lowers: row.lowers })
+    }
+    expect((await run(provider.recover(id))).checkpoint.outcome).toBe("committed")
+  })
+
+  it("L10 W7 a fork from an attempt's checkpoint is ready from its layer; a cache that was lost or half made is rebuilt", async () => {
+    const { provider, commit, store } = await ground({ "d/x": "x", "d/y": "y", z: "z" })
+    const branch = await forkOf(provider, commit)
+    await using(provider, branch, { projection: "overlay" }, async (workspace) => {
+      await shell(workspace, "rm d/x; echo new > d/n; rm z; mkdir z; echo in > z/in")
+      await committed(workspace)
+    })
+    const cache = join(store, "layerfs", "cache")
+    const head = (await run(provider.branch(branch))).head
+    expect(fs.readdirSync(join(cache, "delta"))).toEqual([head, `${head}.ok`])
+    const bases = (): string[] => fs.readdirSync(join(cache, "base")).filter((name) => !name.endsWith(".ok"))
+    expect(bases().length).toBe(1)
+    const look = async (): Promise<string> =>
+      using(provider, await forkOf(provider, branch), { projection: "overlay" }, (workspace) =>
+        shell(workspace, "find . -mindepth 1 | sort; cat d/n z/in d/y; stat -c %Y d z")
+      )
+    const fromLayer = await look()
+    expect(fromLayer.startsWith("./d\n./d/n\n./d/y\n./z\n./z/in\nnew\nin\ny")).toBe(true)
+    // No base directory of the new commit was needed.
+    expect(bases().length).toBe(1)
+    await removeTree(join(cache, "delta"))
+    expect(await look()).toBe(fromLayer)
+    expect(bases().length).toBe(2)
+    // A directory without its mark is from before a crash: whatever it holds, nobody mounts it.
+    for (const name of bases()) {
+      fs.unlinkSync(join(cache, "base", `${name}.ok`))
+      fs.writeFileSync(join(cache, "base", name, "poison"), "poison")
+    }
+    expect(await look()).toBe(fromLayer)
+  })
+
+  it("W2 the probe names overlay and copy as available here", async () => {
+    const { provider } = await ground({ a: "a" })
+    const probe = await run(provider.probe)
+    expect(probe.ready).toBe(true)
+    expect(probe.projections.map(({ projection, available }) => [projection, available])).toEqual([
+      ["overlay", true],
+      ["copy", true]
+    ])
+  })
+
+  it("W2 W12 an open that fails on the way leaves no process, row or directory behind", async () => {
+    const { provider, commit, store } = await ground({ a: "a" })
+    const branch = await forkOf(provider, commit)
+    const missing = await failure(Effect.scoped(provider.open("brn_none")))
+    expect(missing).toMatchObject({ _tag: "RefNotFound" })
+    const error = await failure(Effect.scoped(provider.open(branch, { mountPath: join(store, "..", "nowhere", "x") })))
+    expect(error).toMatchObject({ _tag: "MountPathUnavailable" })
+    expect(fs.readdirSync(join(store, "layerfs", "work"))).toEqual([])
+    expect(await run(provider.left)).toEqual([])
+    expect(holders()).toEqual([])
+  })
+})
