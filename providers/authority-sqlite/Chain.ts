@@ -28,11 +28,14 @@ export const linkHash = (l: Link): string =>
 export interface Head {
   readonly seq: number
   readonly hash: string
+  readonly at: number
 }
 
 export const head = (db: Database): Head => {
-  const last = db.get("SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1")
-  return last === undefined ? { seq: 0, hash: genesis } : { seq: Number(last["seq"]), hash: String(last["hash"]) }
+  const last = db.get("SELECT seq, hash, at FROM journal ORDER BY seq DESC LIMIT 1")
+  return last === undefined
+    ? { seq: 0, hash: genesis, at: 0 }
+    : { seq: Number(last["seq"]), hash: String(last["hash"]), at: Number(last["at"]) }
 }
 
 export const entryOf = (row: Row): JournalEntry => ({
@@ -77,7 +80,7 @@ export const verifyPage = (
     if (seq !== at.seq + 1 || link.prevHash !== at.hash || linkHash(link) !== hash) {
       return { head: at, brokenAt: at.seq + 1, done: true }
     }
-    at = { seq, hash }
+    at = { seq, hash, at: link.at }
   }
   return { head: at, brokenAt: null, done: rows.length < limit }
 }

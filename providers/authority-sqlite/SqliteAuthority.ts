@@ -64,6 +64,8 @@ export class SqliteAuthority implements AuthorityStore {
   #queue: Waiting[] = []
   #running: Promise<void> | undefined
   #closed = false
+  /** The latest time that a decision was given, or that the journal shows, and when on the monotonic clock that was. */
+  #latest = { at: 0, monotonic: 0 }
   #transactions = 0
   #commands = 0
 
@@ -143,6 +145,20 @@ export class SqliteAuthority implements AuthorityStore {
     }
   }
 
+  /**
+   * The time of a decision (G36). A clock that was set back must not bring an expired lease back to life, and must not stop
+   * time either: until it has caught up, time goes on from the latest known by the monotonic clock.
+   */
+  #time(journalAt: number): number {
+    const wall = this.#options.now()
+    const monotonic = performance.now()
+    if (journalAt > this.#latest.at) this.#latest = { at: journalAt, monotonic }
+    const { at, monotonic: since } = this.#latest
+    const now = wall >= at ? wall : Math.floor(at + (monotonic - since))
+    if (now > at) this.#latest = { at: now, monotonic }
+    return now
+  }
+
   /** G5, for each module: a process that was open while another one migrated its tables changes nothing any more. */
   #checkModules(): void {
     for (const module of this.#modules.values()) {
@@ -162,7 +178,7 @@ export class SqliteAuthority implements AuthorityStore {
     }
     const module = this.#modules.get(command.module)
     if (module === undefined) throw new Refusal(noModule(command.module))
-    const now = this.#options.now()
+    const now = this.#time(at.at)
     const context: DecideContext = { now, newId, newToken }
     const state = this.#drive(module.load(command, context), this.#db)
     const decision = module.decide(state, command, context)
@@ -199,7 +215,7 @@ export class SqliteAuthority implements AuthorityStore {
       )
       crashPoint("authority.afterJournal")
       for (const statement of module.project(event, { seq, at: now })) this.#db.run(statement.sql, ...statement.params)
-      last = { seq, hash }
+      last = { seq, hash, at: now }
     }
     if (events.length > 0) {
       this.#db.run(
@@ -252,7 +268,7 @@ export class SqliteAuthority implements AuthorityStore {
 
   /** Walks the chain in pages, giving way between them; ends with the receipts, which must not point past the journal. */
   readonly verify = async (): Promise<Verified> => {
-    let at: Head = { seq: 0, hash: genesis }
+    let at: Head = { seq: 0, hash: genesis, at: 0 }
     const upTo = await this.#snapshot((db) => ({
       journal: head(db).seq,
       receipts: Number(db.get("SELECT COALESCE(MAX(seq), 0) AS seq FROM command")!["seq"])

@@ -142,6 +142,26 @@ function* loadTodo(id: string, named: readonly string[] = [], dependents = false
 const known = (todo: TodoRecord | undefined, id: string): Result.Result<TodoRecord, NotFound> =>
   todo === undefined ? Result.fail(notFound("todo", id)) : Result.succeed(todo)
 
+/** Everything that these todos wait for, directly or not. */
+function* loadWaitedFor(ids: readonly string[]): Load<ReadonlySet<string>> {
+  const seen = new Set<string>()
+  const open = [...ids]
+  for (let id = open.pop(); id !== undefined; id = open.pop()) {
+    if (seen.has(id)) continue
+    seen.add(id)
+    open.push(...((yield* todoTable.first("id = ?", id))?.dependsOn ?? []))
+  }
+  return seen
+}
+
+/** Todos that wait for each other would wait for ever. */
+const noCircle = (command: string, waitedFor: ReadonlySet<string>, ids: readonly string[]) => {
+  const circular = ids.find((id) => waitedFor.has(id))
+  return circular === undefined
+    ? Result.succeed(undefined)
+    : Result.fail(invalidInput(command, `todo ${circular} would wait for itself`))
+}
+
 /** Every id must name a todo of this goal. */
 const ofGoal = (goal: string, ids: readonly string[], found: readonly (TodoRecord | undefined)[]) => {
   const missing = ids.find((_, i) => found[i] === undefined || found[i].goal !== goal)
@@ -174,18 +194,17 @@ const add = handler({
     for (const id of [...(input.dependsOn ?? []), ...(input.unblocks ?? [])]) {
       named.push(yield* todoTable.first("id = ?", id))
     }
-    return { goal, named }
+    const waitedFor = input.unblocks === undefined ? new Set<string>() : yield* loadWaitedFor(input.dependsOn ?? [])
+    return { goal, named, waitedFor }
   },
-  decide: ({ goal, named }, input, context) =>
+  decide: ({ goal, named, waitedFor }, input, context) =>
     Result.gen(function* () {
       if (goal === undefined) return yield* Result.fail(notFound("goal", input.goal))
       if (goal.state === "completed") yield* activeGoal(goal, goal.id)
       const dependsOn = input.dependsOn ?? []
       const unblocks = input.unblocks ?? []
       yield* ofGoal(goal.id, [...dependsOn, ...unblocks], named)
-      if (unblocks.some((id) => dependsOn.includes(id))) {
-        return yield* Result.fail(invalidInput("addTodo", "a todo cannot both wait for and unblock the same todo"))
-      }
+      yield* noCircle("addTodo", waitedFor, unblocks)
       const todo = make(goal.id, input, context)
       const waiting = named
         .slice(dependsOn.length)
@@ -209,15 +228,16 @@ const EditTodo = Schema.Struct({
 const edit = handler({
   type: "editTodo",
   payload: EditTodo,
-  load: (input) => loadTodo(input.todo, input.dependsOn ?? []),
+  *load(input) {
+    const dependsOn = input.dependsOn ?? []
+    return { ...(yield* loadTodo(input.todo, dependsOn)), waitedFor: yield* loadWaitedFor(dependsOn) }
+  },
   decide: (state, input, { now }) =>
     Result.gen(function* () {
       const todo = yield* atRevision(yield* known(state.todo, input.todo), input.revision)
       if (todo.state !== "open" && todo.state !== "deferred") return yield* Result.fail(todoState(todo))
       yield* ofGoal(todo.goal, input.dependsOn ?? [], state.named)
-      if (input.dependsOn?.includes(todo.id)) {
-        return yield* Result.fail(invalidInput("editTodo", "a todo cannot depend on itself"))
-      }
+      yield* noCircle("editTodo", state.waitedFor, [todo.id])
       const next = revised(
         todo,
         {

@@ -209,6 +209,33 @@ test("G35 C64 release, acquire again: every write of the old holder is fenced, a
   assert.equal(release.command, completion.command)
 })
 
+test("G36 a clock that is set back revives no lease, in this process or another, and does not stop time", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const [a, b] = [await newTodo(bench, goal), await newTodo(bench, goal)]
+  const first = await hold(bench, a, "ada", { ttlMs: 1000 })
+  bench.now += 1000
+  assert.equal(await codeOf(bench, Leases.renew({ fence: first.fence })), "LEASE_LOST:expired")
+  bench.now -= 900
+  assert.equal(await codeOf(bench, Leases.renew({ fence: first.fence })), "LEASE_LOST:expired")
+  const second = await hold(bench, b, "ada", { ttlMs: 30 })
+  const other = await newBench({ directory: bench.directory, now: () => bench.now })
+  assert.equal(await codeOf(other, Leases.renew({ fence: first.fence })), "LEASE_LOST:expired")
+  // The set-back clock stands still for this long; the lease that was given meanwhile still ends.
+  let taken = "LEASE_HELD"
+  for (let i = 0; i < 400 && taken === "LEASE_HELD"; i += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 10))
+    taken = await codeOf(bench, Leases.acquire({ todo: b.id, agent: "bob" }))
+  }
+  assert.equal(taken, "ok")
+  assert.equal(await codeOf(bench, Leases.renew({ fence: second.fence })), "LEASE_LOST:epoch")
+  const times = (await bench.store.journal({ after: 0, limit: 100 })).map((entry) => entry.at)
+  assert.deepEqual(
+    times,
+    times.toSorted((x, y) => x - y)
+  )
+})
+
 test("C53 every admission sees expiry by itself: nobody has to sweep", async () => {
   const bench = await newBench()
   const goal = await newGoal(bench)

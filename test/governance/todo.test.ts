@@ -61,6 +61,22 @@ test("G20 dependencies, unblocks, capabilities and exclusions decide who may tak
   assert.equal(await codeOf(bench, Todos.add({ goal: goal.id, title: "t", dependsOn: ["todo_x"] })), "NOT_FOUND")
 })
 
+test("G20 todos that would wait for each other are refused, however long the circle", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const a = await newTodo(bench, goal)
+  const b = await newTodo(bench, goal, { dependsOn: [a.id] })
+  const c = await newTodo(bench, goal, { dependsOn: [b.id] })
+  for (const id of [a.id, b.id, c.id]) {
+    assert.equal(await codeOf(bench, Todos.edit({ todo: a.id, revision: 1, dependsOn: [id] })), "INVALID_INPUT")
+  }
+  assert.equal(
+    await codeOf(bench, Todos.add({ goal: goal.id, title: "t", dependsOn: [c.id], unblocks: [a.id] })),
+    "INVALID_INPUT"
+  )
+  assert.equal(await codeOf(bench, Todos.edit({ todo: c.id, revision: 1, dependsOn: [a.id] })), "ok")
+})
+
 test("G21 a completion states exactly one continuation; its replay adds no second successor", async () => {
   const bench = await newBench()
   const goal = await newGoal(bench)
