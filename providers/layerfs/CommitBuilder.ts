@@ -156,7 +156,11 @@ const finish = async (
     result: outcome,
     ...target
   })
-  if (!added.ok) throw headMoved(input.branch, input.expectedHead, added.actualHead)
+  if (added.kind === "headMoved") throw headMoved(input.branch, input.expectedHead, added.actualHead)
+  if (added.kind === "repeated") {
+    objects.abandon()
+    return added.result as CheckpointOutcome
+  }
   objects.committed()
   crashPoint("layerfs.commit.committed")
   return outcome

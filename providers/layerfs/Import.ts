@@ -321,13 +321,17 @@ const commitImport = async (
     durability: context.durability,
     notes
   }
-  await refs.addCommit({
+  const added = await refs.addCommit({
     objects: packed,
     packLengths: objects.packLengths(),
     commit,
     result: receipt,
     layer: { id: layer, project }
   })
+  if (added.kind === "repeated") {
+    objects.abandon()
+    return added.result as ImportReceipt
+  }
   objects.committed()
   crashPoint("layerfs.import.committed")
   return receipt

@@ -199,7 +199,8 @@ class TarProcess {
     this.#parts = []
     this.#size = 0
     if (this.#child.stdin.writableLength < pipedAhead) await turn()
-    else await Promise.race([once(this.#child.stdin, "drain"), this.#exit])
+    else await Promise.race([once(this.#child.stdin, "drain"), this.#exit]).catch(() => undefined)
+    if (this.#failed !== undefined) throw await this.failure()
   }
 
   async failure(): Promise<Error> {

@@ -3,7 +3,17 @@
  * Promise: bytes past the length that the index knows belong to nobody and are cut before the next append; a pack whose
  * writer may still live is never touched; an append is durable when `sync` returned (L8). Rules: L8, L12; 01 "On disk".
  */
-import { closeSync, fstatSync, fsyncSync, fdatasyncSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs"
+import {
+  closeSync,
+  fdatasyncSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  statSync,
+  writeSync
+} from "node:fs"
 import { join } from "node:path"
 import type { Database } from "../../src/sqlite/Database.ts"
 import { syncDirectory } from "./StoreDirectory.ts"
@@ -123,8 +133,8 @@ const cutTail = (path: string, length: number): void => {
   try {
     fd = openSync(path, "r+")
   } catch (error) {
-    // The row is written before the file is made: a writer that died in between left no file, and nothing in it.
-    if ((error as NodeJS.ErrnoException).code === "ENOENT" && length === 0) return
+    // Its writer died before it made the file, or the pack is lost: then its objects are damaged, and the rest is not.
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return
     throw error
   }
   try {
@@ -134,13 +144,20 @@ const cutTail = (path: string, length: number): void => {
   }
 }
 
+/** True when new bytes may follow: a lost or shortened pack is left as it is, for whoever repairs it. */
+const isWhole = (path: string, length: number): boolean =>
+  length === 0 || (statSync(path, { throwIfNoEntry: false })?.size ?? 0) >= length
+
 /** Takes a free pack, or a new number. Rejects with `Busy`, `StorageFailure`. */
 export const acquirePack = async (db: Database, directory: string, writer: string): Promise<PackAppender> => {
   const { id, length } = await db.transactWithRetry(() => {
-    const free = db.get("SELECT id, length FROM packs WHERE writer IS NULL AND length < ? ORDER BY id LIMIT 1", sealAt)
+    const free = db
+      .all("SELECT id, length FROM packs WHERE writer IS NULL AND length < ? ORDER BY id", sealAt)
+      .map((row) => ({ id: Number(row["id"]), length: Number(row["length"]) }))
+      .find((pack) => isWhole(join(directory, packName(pack.id)), pack.length))
     if (free !== undefined) {
-      db.run("UPDATE packs SET writer = ? WHERE id = ?", writer, Number(free["id"]))
-      return { id: Number(free["id"]), length: Number(free["length"]) }
+      db.run("UPDATE packs SET writer = ? WHERE id = ?", writer, free.id)
+      return free
     }
     const made = db.get("INSERT INTO packs (length, writer) VALUES (0, ?) RETURNING id", writer)
     return { id: Number(made!["id"]), length: 0 }

@@ -67,11 +67,9 @@ export interface RefStore {
   readonly operation: (operationId: string) => { readonly commit: string; readonly result: unknown } | undefined
   /**
    * One transaction: index rows of new objects, the commit, and the head moved from `expectedHead`.
-   * Returns the actual head instead when it differs, with nothing written.
+   * With nothing written it answers the actual head when that differs, or what the operation answered before.
    */
-  readonly addCommit: (
-    input: AddCommit
-  ) => Promise<{ readonly ok: true } | { readonly ok: false; readonly actualHead: string }>
+  readonly addCommit: (input: AddCommit) => Promise<Added>
   /** One row, one fsync (L1). */
   readonly fork: (row: BranchRow, operationId: string | undefined) => Promise<void>
   readonly pin: (key: string, commit: string) => Promise<void>
@@ -81,6 +79,11 @@ export interface RefStore {
   readonly updateWorkspace: (id: string, change: Partial<Omit<WorkspaceRow, "id">>) => Promise<boolean>
   readonly workspaces: (states: readonly WorkspaceRow["state"][]) => readonly WorkspaceRow[]
 }
+
+export type Added =
+  | { readonly kind: "added" }
+  | { readonly kind: "headMoved"; readonly actualHead: string }
+  | { readonly kind: "repeated"; readonly result: unknown }
 
 export interface AddCommit {
   readonly objects: readonly PackedObject[]

@@ -8,7 +8,7 @@ import type { Database, Row } from "../../src/sqlite/Database.ts"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { idFromBytes, idToBytes } from "./ObjectId.ts"
 import { insertObjects } from "./PackedObjects.ts"
-import type { AddCommit, BranchRow, CommitRow, ProjectRow, RefStore, WorkspaceRow } from "./RefStore.ts"
+import type { AddCommit, Added, BranchRow, CommitRow, ProjectRow, RefStore, WorkspaceRow } from "./RefStore.ts"
 
 const commitOf = (row: Row): CommitRow => ({
   id: String(row["id"]),
@@ -78,12 +78,15 @@ export class SqliteRefs implements RefStore {
   }
 
   /** One transaction: object rows, the commit, its operation, and the head moved from the value that the caller saw. */
-  addCommit(input: AddCommit): Promise<{ ok: true } | { ok: false; actualHead: string }> {
-    return this.#db.transactWithRetry(() => {
+  addCommit(input: AddCommit): Promise<Added> {
+    return this.#db.transactWithRetry((): Added => {
       const { commit } = input
+      // A call under the same operation id may have run beside this one, here or in another process.
+      const before = this.operation(commit.operationId)
+      if (before !== undefined) return { kind: "repeated", result: before.result }
       if (input.branch !== undefined) {
         const actual = this.branch(input.branch.id)?.head ?? ""
-        if (actual !== input.branch.expectedHead) return { ok: false, actualHead: actual }
+        if (actual !== input.branch.expectedHead) return { kind: "headMoved", actualHead: actual }
       }
       insertObjects(this.#db, input.objects, input.packLengths)
       if (input.layer !== undefined) this.#insertProject(input.layer.project)
@@ -97,7 +100,7 @@ export class SqliteRefs implements RefStore {
       if (input.newBranch !== undefined) this.#insertBranch(input.newBranch)
       this.#insertOperation(commit.operationId, commit.id, input.result)
       crashPoint("layerfs.commit.inTransaction")
-      return { ok: true }
+      return { kind: "added" }
     })
   }
 

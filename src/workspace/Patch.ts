@@ -117,19 +117,17 @@ const pathsOf = (output: Buffer): TreePath[] =>
     .split("\0")
     .filter((path) => path !== "")
 
-/** Paths in a state's own index. An index of another object format is read in a repository of that format. */
+/** Paths in a state's own index. An index of the other object format is read in a repository of that format. */
 const trackedIn = async (scratch: string, index: Uint8Array, n: number): Promise<TreePath[]> => {
   const file = join(scratch, `index-${n}`)
   writeFileSync(file, index)
-  for (const format of ["sha1", "sha256"]) {
-    const directory = join(scratch, `format-${format}`)
-    await must("make a repository", git(scratch, ["init", "-q", "--template=", `--object-format=${format}`, directory]))
-    const listed = await git(scratch, [`--git-dir=${directory}/.git`, "ls-files", "-z", "--cached"], [], {
-      GIT_INDEX_FILE: file
-    })
-    if (listed.code === 0) return pathsOf(listed.stdout)
-  }
-  throw failed("read the tree's own index")
+  const list = (args: readonly string[]): Promise<GitResult> =>
+    git(scratch, [...args, "ls-files", "-z", "--cached"], [], { GIT_INDEX_FILE: file })
+  const listed = await list([])
+  if (listed.code === 0) return pathsOf(listed.stdout)
+  const other = join(scratch, "sha256")
+  await must("make a repository", git(scratch, ["init", "-q", "--template=", "--object-format=sha256", other]))
+  return pathsOf(await must("read the tree's own index", list([`--git-dir=${join(other, ".git")}`])))
 }
 
 /** Which of the paths are source: tracked, or not ignored. */
@@ -193,7 +191,7 @@ function* bothStates(changed: readonly ChangedFile[]): Generator<Uint8Array> {
 export const makePatch = async (input: PatchInput): Promise<ExportedPatch> => {
   const { scratch } = input
   mkdirSync(join(scratch, "repository"), { mode: 0o700 })
-  await must("make a repository", git(scratch, ["init", "-q", "--template=", "."]))
+  await must("make a repository", git(scratch, ["init", "-q", "--template=", "--object-format=sha1", "."]))
   const source = await selectSource(input)
   const changed = input.changed.filter((file) => source.has(file.path))
   const ignoredChanges = input.changed.length - changed.length

@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import type { TreeChange } from "../../providers/layerfs/Tree.ts"
 import { Database } from "../../src/sqlite/Database.ts"
-import { put } from "./storeChange.ts"
+import { latin, put } from "./storeChange.ts"
 import { comparable, commitInto, importInto, open, readTree, scratch } from "./storeFixture.ts"
 
 const bytes = (root: string, name: Buffer): Buffer => Buffer.concat([Buffer.from(`${root}/`), name])
@@ -139,6 +139,9 @@ describe("import and write back", () => {
     expect(await call("op_1", "one")).toEqual(first)
     await expect(call("op_2", "two")).rejects.toMatchObject({ _tag: "HeadMoved", expected: branch.head })
     expect(await store.call("findOperation", { operationId: "op_2" })).toBe(null)
+    const twice = { source: latin(scratch()), name: "t", operationId: "op_twice", at: 1 }
+    const [one, other] = await Promise.all([store.call("importDirectory", twice), store.call("importDirectory", twice)])
+    expect(other).toEqual(one)
     const log = await store.call("log", { ref: branch.id, limit: 10 })
     expect(log.map((commit) => commit.operationId)).toEqual(["op_1", "op_e"])
     expect(log[0]).toMatchObject({ actor: { agent: "agt_1" }, at: 7 })

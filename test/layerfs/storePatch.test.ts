@@ -1,6 +1,16 @@
 /** Git patches of source files, and the directory that an export leaves. Rules: W3, W5, W6, W16. */
 import { execFileSync } from "node:child_process"
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs"
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync
+} from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { sha256 } from "../../src/base/Digest.ts"
@@ -15,9 +25,9 @@ const git = (cwd: string, ...args: string[]): string =>
     env: { PATH: process.env["PATH"], HOME: cwd, GIT_CONFIG_NOSYSTEM: "1" }
   })
 
-const repository = (): string => {
+const repository = (format = "sha1"): string => {
   const root = scratch()
-  git(root, "init", "-q")
+  git(root, "init", "-q", `--object-format=${format}`)
   mkdirSync(join(root, "src/inner"), { recursive: true })
   mkdirSync(join(root, "node_modules/dep"), { recursive: true })
   writeFileSync(join(root, ".gitignore"), "node_modules/\n*.log\n/dist\n")
@@ -90,6 +100,21 @@ describe("export", () => {
     expect(existsSync(join(clone, ".git/hooks/evil"))).toBe(false)
   })
 
+  it("W16 what is tracked is source although ignored, also in a repository of sha256 objects", async () => {
+    const source = repository("sha256")
+    const fs = await provider(join(scratch(), "s"))
+    const { layer } = await run(fs.importDirectory({ source }))
+    const branch = await run(fs.fork(layer))
+    await run(fs.applyTo(branch.id, [{ op: "write", path: "tracked.log", bytes: "changed\n" }]))
+    const exported = await run(fs.exportPatch({ from: layer, to: branch.id }))
+    expect(exported.files).toEqual([{ path: "tracked.log" }])
+    const clone = join(scratch(), "clone")
+    git(source, "clone", "-q", source, clone)
+    writeFileSync(join(clone, "../p.patch"), exported.patch)
+    git(clone, "apply", "../p.patch")
+    expect(readFileSync(join(clone, "tracked.log"), "utf8")).toBe("changed\n")
+  })
+
   it("W16 equal states give an empty patch, and a repository inside the tree keeps its own files", async () => {
     const source = repository()
     mkdirSync(join(source, "vendor/lib"), { recursive: true })
@@ -113,6 +138,31 @@ describe("export", () => {
     const before = comparable(readTree(target))
     expect(await failure(fs.exportDirectory(commit, target))).toMatchObject({ _tag: "ExportRefused", path: target })
     expect(comparable(readTree(target))).toEqual(before)
+  })
+})
+
+describe("a missing tool", () => {
+  it("W3 W16 an export without tar, or a patch without git, is Unavailable with the piece named, and nothing is left", async () => {
+    const source = repository()
+    const before = process.env["PATH"]
+    const directory = join(scratch(), "s")
+    process.env["PATH"] = "/nowhere"
+    try {
+      const fs = await provider(directory)
+      const { layer, commit } = await run(fs.importDirectory({ source }))
+      const branch = await run(fs.fork(layer))
+      await run(fs.applyTo(branch.id, [{ op: "write", path: "x", bytes: "x" }]))
+      const target = join(scratch(), "out")
+      expect(await failure(fs.exportDirectory(commit, target))).toMatchObject({ _tag: "Unavailable", missing: ["tar"] })
+      expect(existsSync(target)).toBe(false)
+      expect(await failure(fs.exportPatch({ from: layer, to: branch.id }))).toMatchObject({
+        _tag: "Unavailable",
+        missing: ["git"]
+      })
+      expect(readdirSync(join(directory, "layerfs/work"))).toEqual([])
+    } finally {
+      process.env["PATH"] = before
+    }
   })
 })
 
