@@ -28,6 +28,7 @@ export type HarvestInput =
       readonly tree: TreePath
       /** File with the stat data of the previous pass; rewritten beside it as `.next` (see ScanHarvest). */
       readonly snapshot: TreePath
+      readonly spool?: Spool
     }
 
 /** Copies below `root` under their tree paths, with the modes that the originals really have. */

@@ -189,7 +189,12 @@ export const openCopy = async (
       content: tree,
       work,
       lowers: [],
-      harvestInput: () => ({ kind: "scan" as const, tree: bytesOf(tree), snapshot: bytesOf(snapshot) })
+      harvestInput: (spool?: Spool) => ({
+        kind: "scan" as const,
+        tree: bytesOf(tree),
+        snapshot: bytesOf(snapshot),
+        ...(spool === undefined ? {} : { spool })
+      })
     }
     if (!namespaces || parts.tools === undefined) {
       await store.putWorkspace(rowOf({ ...request, projection: "copy", lowers: [], mountOptions: "" }, tree, null))

@@ -15,6 +15,7 @@ import {
   namesOf,
   note,
   permissionBits,
+  type Spool,
   specialKind
 } from "./Harvest.ts"
 
@@ -69,7 +70,7 @@ export class SnapshotWriter {
 
 /** The changes of the tree since the base; writes the new snapshot beside the old one as `.next`. */
 export const scan = (
-  input: { readonly tree: TreePath; readonly snapshot: TreePath },
+  input: { readonly tree: TreePath; readonly snapshot: TreePath; readonly spool?: Spool },
   base: TreeReader
 ): HarvestResult => {
   const changes: TreeChange[] = []
@@ -80,6 +81,11 @@ export const scan = (
   const next = new SnapshotWriter()
   let entries = 0
 
+  const spooled = (path: TreePath): boolean => input.spool !== undefined && Object.hasOwn(input.spool.modes, path)
+  /** Where an entry can be read: in the tree, or in the copy that the holder made of it. */
+  const sourceOf = (path: TreePath): TreePath => join(spooled(path) ? input.spool!.root : input.tree, path)
+  const modeOf = (path: TreePath, stat: fs.BigIntStats): number =>
+    spooled(path) ? input.spool!.modes[path]! : permissionBits(stat)
   const untouched = (path: TreePath, stat: fs.BigIntStats): boolean => {
     const seen = previous.seen.get(path)
     return seen !== undefined && seen.stamp === stampOf(stat) && seen.ctimeNs + racyNs < previous.takenNs
@@ -88,7 +94,7 @@ export const scan = (
   const directory = (path: TreePath, replaced: boolean): void => {
     let shown: TreePath[]
     try {
-      shown = namesOf(join(input.tree, path))
+      shown = namesOf(sourceOf(path))
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EACCES") throw error
       unreadable.push(path)
@@ -102,7 +108,7 @@ export const scan = (
   }
 
   const entry = (path: TreePath, replaced: boolean): void => {
-    const at = join(input.tree, path)
+    const at = sourceOf(path)
     const stat = lstat(at)
     const before = replaced ? undefined : base.entry(path)
     entries += 1
@@ -114,17 +120,17 @@ export const scan = (
       if (before !== undefined) changes.push({ op: "remove", path })
     } else if (stat.isDirectory()) {
       const replace = before?.type !== "directory"
-      changes.push({ op: "putDirectory", path, mode: permissionBits(stat), mtimeNs: stat.mtimeNs, replace })
+      changes.push({ op: "putDirectory", path, mode: modeOf(path, stat), mtimeNs: stat.mtimeNs, replace })
       directory(path, replace)
-    } else if (before !== undefined && untouched(path, stat)) {
+    } else if (before !== undefined && !spooled(path) && untouched(path, stat)) {
       return
     } else if (stat.isSymbolicLink()) {
       changes.push({ op: "putSymlink", path, target: linkTarget(at), mtimeNs: stat.mtimeNs })
-    } else if ((permissionBits(stat) & 0o400) === 0 && !canRead(at)) {
+    } else if (!spooled(path) && (permissionBits(stat) & 0o400) === 0 && !canRead(at)) {
       unreadable.push(path)
     } else {
       const content = { file: at }
-      const change = { op: "putFile", path, mode: permissionBits(stat), mtimeNs: stat.mtimeNs, content } as const
+      const change = { op: "putFile", path, mode: modeOf(path, stat), mtimeNs: stat.mtimeNs, content } as const
       changes.push(stat.nlink > 1n ? { ...change, inode: `${stat.dev}:${stat.ino}` } : change)
     }
   }
@@ -134,12 +140,22 @@ export const scan = (
   return { changes, unreadable, skipped, linkSplit: [], fingerprint: fingerprint.digest("hex"), entries }
 }
 
+/** What is below an unreadable directory has no snapshot: it is read anew, through the holder. */
+const namesIfReadable = (path: TreePath): TreePath[] => {
+  try {
+    return namesOf(path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EACCES") throw error
+    return []
+  }
+}
+
 /** The first snapshot of a tree that was just written; gives the event loop a turn between directories. */
 export const takeSnapshot = async (tree: TreePath): Promise<string> => {
   const writer = new SnapshotWriter()
   const todo: TreePath[] = [""]
   for (let path = todo.pop(); path !== undefined; path = todo.pop()) {
-    for (const name of namesOf(join(tree, path))) {
+    for (const name of namesIfReadable(join(tree, path))) {
       const child = join(path, name)
       const stat = lstat(join(tree, child))
       writer.add(child, stat)

@@ -1,0 +1,42 @@
+/** The same workspaces as an ordinary user without any privilege. */
+import * as fs from "node:fs"
+import { describe, expect, it } from "vitest"
+import { runAsUser } from "./asUser.ts"
+
+describe("an ordinary user", () => {
+  it("W2 W4 W17 S23 opens, runs, checkpoints and is isolated by overlay and copy, mode 000 made inside included", async () => {
+    const { code, stdout, stderr, uid, home } = await runAsUser("projUserProgram.ts")
+    expect(stderr).toBe("")
+    expect(code).toBe(0)
+    const seen = JSON.parse(stdout) as Record<string, unknown>
+    expect(seen["probe"]).toEqual([
+      { projection: "overlay", available: true, missing: [] },
+      { projection: "copy", available: true, missing: [] }
+    ])
+    const expected = {
+      level: "enforced",
+      path: true,
+      id: `0 ${uid}`,
+      // An exit code and not a byte of content.
+      key: expect.stringMatching(/^\d+$/),
+      held: expect.stringMatching(/^\d+$/),
+      store: expect.stringMatching(/^\d+$/),
+      lift: "0 refused",
+      nested: "0 refused",
+      device: "0 refused",
+      changed: "0 ok",
+      outcome: "committed",
+      gone: true,
+      origin: "f"
+    }
+    for (const projection of ["overlay", "copy"]) {
+      expect(seen[projection], projection).toMatchObject(expected)
+      expect((seen[projection] as { outside: string }).outside, projection).not.toBe("0")
+      expect(seen[`${projection}Tree`], projection).toEqual(["new\n", "g", 0, "secret\n"])
+      expect(seen[`${projection}Again`], projection).toEqual(["new\ng0\n", "unchanged"])
+    }
+    expect(seen["left"]).toEqual([])
+    expect(seen["work"]).toEqual([])
+    expect(fs.existsSync(home)).toBe(false)
+  })
+})
