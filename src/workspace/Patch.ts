@@ -5,6 +5,7 @@
  * user is read or touched. Rules: W16, W21.
  */
 import { type ChildProcess, spawn } from "node:child_process"
+import { hash } from "node:crypto"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { once } from "node:events"
 import { dirname, join } from "node:path"
@@ -117,17 +118,29 @@ const pathsOf = (output: Buffer): TreePath[] =>
     .split("\0")
     .filter((path) => path !== "")
 
-/** Paths in a state's own index. An index of the other object format is read in a repository of that format. */
+/**
+ * The object format of an index, by the checksum that ends it (gitformat-index(5)): git itself reads one of the other format
+ * as empty, without a word. An index written without a checksum is taken for sha1, which is git's default.
+ */
+const formatOf = (index: Uint8Array): "sha1" | "sha256" => {
+  const end = index.length - 32
+  if (end <= 0) return "sha1"
+  const sum = hash("sha256", index.subarray(0, end), "hex")
+  return sum === Buffer.from(index.subarray(end)).toString("hex") ? "sha256" : "sha1"
+}
+
+/** Paths in a state's own index. */
 const trackedIn = async (scratch: string, index: Uint8Array, n: number): Promise<TreePath[]> => {
   const file = join(scratch, `index-${n}`)
   writeFileSync(file, index)
-  const list = (args: readonly string[]): Promise<GitResult> =>
-    git(scratch, [...args, "ls-files", "-z", "--cached"], [], { GIT_INDEX_FILE: file })
-  const listed = await list([])
-  if (listed.code === 0) return pathsOf(listed.stdout)
   const other = join(scratch, "sha256")
-  await must("make a repository", git(scratch, ["init", "-q", "--template=", "--object-format=sha256", other]))
-  return pathsOf(await must("read the tree's own index", list([`--git-dir=${join(other, ".git")}`])))
+  const isOther = formatOf(index) === "sha256"
+  if (isOther) {
+    await must("make a repository", git(scratch, ["init", "-q", "--template=", "--object-format=sha256", other]))
+  }
+  const repository = isOther ? [`--git-dir=${join(other, ".git")}`] : []
+  const list = git(scratch, [...repository, "ls-files", "-z", "--cached"], [], { GIT_INDEX_FILE: file })
+  return pathsOf(await must("read the tree's own index", list))
 }
 
 /** Which of the paths are source: tracked, or not ignored. */
