@@ -1,8 +1,7 @@
 import { assert, test } from "vitest"
-import { Goals, Quota } from "../../src/governance/index.ts"
+import { Agents, Goals, Leases, Quota, Todos, Turns } from "../../src/governance/index.ts"
 import { newBench, newGoal, newTodo } from "./authority.ts"
 import * as Effect from "effect/Effect"
-import { Leases, Todos } from "../../src/governance/index.ts"
 
 const refused: readonly (readonly [string, unknown])[] = [
   ["usd", "3 "],
@@ -69,4 +68,29 @@ test("G10 a paused or stopped goal admits nothing below it, keeps its quota, and
     assert.deepEqual([resumed.state, resumed.budget], ["active", goal.budget])
   }
   assert.equal((await bench.run(Todos.nextWork({ goal: goal.id, agent: "ada" })))._tag, "claimed")
+})
+
+test("G11 a goal opened again under the same title is another goal, with books of its own", async () => {
+  const bench = await newBench()
+  const first = await newGoal(bench)
+  await bench.run(Quota.spend({ goal: first.id, effectId: "e1", spend: { usd: 4 } }))
+  const second = await newGoal(bench)
+  assert.equal(second.title, first.title)
+  assert.notEqual(second.id, first.id)
+  assert.equal((await bench.run(Quota.status({ goal: second.id }))).spent.usd, 0)
+})
+
+test("G13 several agents register with a goal by their ids; registering starts nothing and makes nobody the default", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const todo = await newTodo(bench, goal)
+  const agents = await bench.run(Agents.list({ goal: goal.id }))
+  assert.deepEqual(
+    agents.items.map((agent) => agent.agentId),
+    ["ada", "bob"]
+  )
+  assert.equal((await bench.fails(Leases.inspect({ todo: todo.id }))).code, "NOT_FOUND")
+  assert.deepEqual((await bench.run(Turns.list({ goal: goal.id }))).items, [])
+  const unknown = await bench.fails(Todos.nextWork({ goal: goal.id, agent: "eve" }))
+  assert.deepInclude(unknown, { code: "NOT_FOUND", kind: "agent", id: "eve" })
 })

@@ -246,3 +246,35 @@ test("C55 a completion of which one row cannot be written is a typed failure, an
   direct.close()
   assert.equal((await bench.run(complete)).state, "done")
 })
+
+test("C50 two workers see the same todo and claim minutes apart: the loser learns owner and epoch, and takes other work in one step", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const wanted = await newTodo(bench, goal, { priority: 1 })
+  const other = await newTodo(bench, goal)
+  const seen = (await bench.run(Todos.list({ goal: goal.id, states: ["open"] }))).items[0]!
+  assert.equal(seen.id, wanted.id)
+  const ada = await bench.run(Todos.nextWork({ goal: goal.id, agent: "ada" }))
+  assert.equal(ada._tag === "claimed" && ada.todo.id, wanted.id)
+  bench.now += 120_000
+  const late = await bench.fails(Leases.acquire({ todo: seen.id, agent: "bob" }))
+  assert.deepInclude(late, { code: "LEASE_HELD", owner: "ada", epoch: 1 })
+  const bob = await bench.run(Todos.nextWork({ goal: goal.id, agent: "bob" }))
+  assert.equal(bob._tag === "claimed" && bob.todo.id, other.id)
+})
+
+test("C68 user, reviewer and worker edit one todo at the same revision: one wins, the others are told", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const todo = await newTodo(bench, goal)
+  const results = await bench.run(
+    Effect.all(
+      ["user", "reviewer", "worker"].map((title) => Effect.result(Todos.edit({ todo: todo.id, revision: 1, title }))),
+      { concurrency: "unbounded" }
+    )
+  )
+  const won = results.filter(Result.isSuccess)
+  const told = results.filter(Result.isFailure).map((r) => r.failure.code)
+  assert.deepEqual([won.length, told], [1, ["REVISION_CONFLICT", "REVISION_CONFLICT"]])
+  assert.equal((await bench.run(Todos.get({ todo: todo.id }))).title, won[0]!.success.title)
+})
