@@ -5,7 +5,8 @@
  */
 import { execFile } from "node:child_process"
 import { existsSync } from "node:fs"
-import { join } from "node:path"
+import { rm } from "node:fs/promises"
+import { dirname, join } from "node:path"
 import { promisify } from "node:util"
 import type { BenchOptions } from "./main.ts"
 import { timed } from "./measure.ts"
@@ -19,6 +20,7 @@ interface DemoOutput {
   readonly leftovers: { readonly mounts: unknown; readonly processes: unknown; readonly directories: unknown }
   readonly seconds: number
   readonly downloadSeconds: number
+  readonly record: string
 }
 
 /** Nothing is left when every kind counts zero or lists nothing. */
@@ -27,10 +29,19 @@ const none = (value: unknown): boolean => value === 0 || (Array.isArray(value) &
 export const demoRow = async (options: BenchOptions): Promise<Row> => {
   const program = join(options.root, "examples", "explore-repair", "demo.ts")
   if (!existsSync(program)) throw new Error("There is no demo in this checkout")
-  const [ms, { stdout }] = await timed(() =>
-    promisify(execFile)(process.execPath, [program, "--json"], { cwd: options.root, maxBuffer: 64 * 1024 * 1024 })
-  )
+  const [ms, { stdout }] = await timed(() => {
+    const running = promisify(execFile)(process.execPath, [program, "--json"], {
+      cwd: options.root,
+      maxBuffer: 64 * 1024 * 1024
+    })
+    const stop = () => running.child.kill()
+    process.once("exit", stop)
+    return running.finally(() => process.off("exit", stop))
+  })
   const demo = JSON.parse(stdout) as DemoOutput
+  // The demo keeps its record for its reader; nobody reads that of a bench.
+  const records = join(options.root, "record")
+  if (dirname(demo.record) === records) await rm(demo.record, { recursive: true, force: true })
   const { mounts, processes, directories } = demo.leftovers
   const correct =
     demo.ok &&

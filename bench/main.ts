@@ -104,6 +104,9 @@ const main = async (argv: readonly string[]): Promise<void> => {
   if (report.rows.some((row) => !row.correct)) process.exitCode = 1
 }
 
+process.once("SIGINT", () => process.exit(130))
+process.once("SIGTERM", () => process.exit(143))
+
 try {
   await main(process.argv.slice(2))
 } catch (error) {

@@ -4,7 +4,7 @@
  * bench ends, also after a failure. Rules: workspaces.md, "Figures".
  */
 import { execFile, execFileSync, spawn } from "node:child_process"
-import { chmodSync, mkdtempSync, readFileSync, statfsSync } from "node:fs"
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs"
 import { rm } from "node:fs/promises"
 import { arch, cpus, release, tmpdir, totalmem } from "node:os"
 import { join } from "node:path"
@@ -76,9 +76,13 @@ export const command = async (argv: readonly [string, ...string[]], cwd?: string
 export const withScratch = async <A>(use: (directory: string) => Promise<A>): Promise<A> => {
   const directory = mkdtempSync(join(tmpdir(), "coppice-bench-"))
   chmodSync(directory, 0o755)
+  // A bench that is stopped half way exits through this; it may have written hundreds of megabytes.
+  const clear = () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 })
+  process.once("exit", clear)
   try {
     return await use(directory)
   } finally {
+    process.off("exit", clear)
     await rm(directory, { recursive: true, force: true, maxRetries: 5 })
   }
 }

@@ -2,7 +2,7 @@
  * The bench as the command that people and later issues run.
  * Promise: one JSON object in the agreed shape with the agreed row ids, nothing left behind, bad arguments refused.
  */
-import { spawnSync } from "node:child_process"
+import { spawn, spawnSync } from "node:child_process"
 import { mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -44,6 +44,21 @@ test("a row comes out as raw figures in the agreed shape, checked, and the scrat
     }
   ])
   expect({ status, left }).toEqual({ status: 0, left: [] })
+})
+
+test("stopped half way it takes its scratch space along", async () => {
+  const temporary = mkdtempSync(join(tmpdir(), "coppice-bench-command-"))
+  made.push(temporary)
+  const child = spawn(process.execPath, [program, "workspace", "--files", "40", "--megabytes", "1", "--only", "fork"], {
+    env: { ...process.env, TMPDIR: temporary },
+    stdio: ["ignore", "ignore", "pipe"]
+  })
+  const ended = new Promise<number | null>((resolve) => child.on("close", resolve))
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    if (text.includes("tree of 40 files")) child.kill("SIGTERM")
+  })
+  expect(await ended).toBe(143)
+  expect(readdirSync(temporary)).toEqual([])
 })
 
 test("the rows are those that the bars are written for", () => {
