@@ -11,7 +11,7 @@ import { join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
 import * as Effect from "effect/Effect"
-import { plainDirectory } from "../../src/host/PlainDirectory.ts"
+import { networkVariables, plainDirectory } from "../../src/host/index.ts"
 import { exploreRepair, isCoppiceError, type RepairOptions, type RepairReport, type Route } from "../../src/index.ts"
 import { standard } from "../../src/standard.ts"
 import { processHost } from "../../providers/host-process/index.ts"
@@ -92,7 +92,7 @@ const options = (repository: string, base: string): RepairOptions => {
       canary: readFileSync(join(here, "held-out", "canary"), "utf8").trim(),
       timeLimitMs: 120_000,
       scratch: join(record, "scratch"),
-      environment: plainDirectory
+      environment: (directory) => plainDirectory(directory, { passEnv: networkVariables })
     },
     proof: {
       fixes: patches("fixes", ["a", "b"]),

@@ -58,6 +58,15 @@ export const identify = (pid: number): ProcessIdentity | null => {
   return { pid, startTime: now.startTime, bootId: bootId(), pidNamespace: namespaceOf(pid) }
 }
 
+/**
+ * The identity of a process under a pid of our own namespace, whatever namespace it lives in: the one by which `isAlive`
+ * can tell later, from here, that it has ended. A child of a nested pid namespace is recorded this way.
+ */
+export const identifyFromHere = (pid: number): ProcessIdentity | null => {
+  const identity = identify(pid)
+  return identity === null ? null : { ...identity, pidNamespace: namespaceOf("self") }
+}
+
 /** The identity of this process. */
 export const currentIdentity = (): ProcessIdentity => ({
   pid: process.pid,

@@ -23,7 +23,7 @@ import type { Duplex, Readable, Writable } from "node:stream"
 import { setTimeout as delay } from "node:timers/promises"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
-import { currentIdentity, identify } from "./ProcessIdentity.ts"
+import { identify, identifyFromHere } from "./ProcessIdentity.ts"
 import {
   childrenOf,
   descendantsOf,
@@ -261,7 +261,7 @@ const firstProcess = async (child: ChildProcess, program: string): Promise<Proce
   })
   clearTimeout(timer)
   const [pid] = reported && child.pid !== undefined ? childrenOf(child.pid) : []
-  const identity = pid === undefined ? null : identify(pid)
+  const identity = pid === undefined ? null : identifyFromHere(pid)
   if (identity === null) {
     channel.destroy()
     child.kill("SIGKILL")
@@ -272,14 +272,8 @@ const firstProcess = async (child: ChildProcess, program: string): Promise<Proce
     )
   }
   channel.end("go\n", () => channel.destroy())
-  return seenFromHere(identity)
+  return identity
 }
-
-/** The pid is a number of our own namespace, so that is the one which `isAlive` must look from. */
-const seenFromHere = (identity: ProcessIdentity): ProcessIdentity => ({
-  ...identity,
-  pidNamespace: currentIdentity().pidNamespace
-})
 
 const start = async (argv: readonly [string, ...string[]], options: TreeOptions): Promise<SpawnedProcess> => {
   const [program, ...programArguments] = argv

@@ -65,6 +65,8 @@ export interface SpawnedProcess {
 export interface SpawnEnvironment {
   /** The absolute path under which a process inside sees the root of its files. */
   readonly root: string
+  /** What will hold for every tree started here; asked before one is started, so that it can be journaled first (G80, S20). */
+  readonly guarantee: Effect.Effect<SpawnGuarantee>
   readonly spawn: (
     argv: readonly [string, ...string[]],
     options?: SpawnOptions

@@ -132,7 +132,7 @@ const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
         repository: spec.repository,
         commit: spec.base,
         parent: spec.scratch,
-        prefix: "verify-"
+        purpose: "verify"
       })
       if (input.patch !== null) {
         const file = `${checkout}.patch`

@@ -7,7 +7,7 @@ import { realpath, stat } from "node:fs/promises"
 import { isAbsolute, join, relative } from "node:path"
 import * as Effect from "effect/Effect"
 import { childEnvironment } from "../base/ChildEnvironment.ts"
-import { type Hold, spawnTree } from "../base/ProcessTree.ts"
+import { guaranteeOf, type Hold, spawnTree, strongestHold } from "../base/ProcessTree.ts"
 import { SpawnFailed } from "../base/Spawn.ts"
 import type { TurnEnvironment } from "./TurnEnvironment.ts"
 
@@ -46,6 +46,9 @@ const directoryInside = (root: string, cwd: string, program: string): Effect.Eff
  */
 export const plainDirectory = (path: string, options: PlainDirectoryOptions = {}): TurnEnvironment => ({
   root: path,
+  guarantee: Effect.map(options.hold === undefined ? strongestHold : Effect.succeed(options.hold), (hold) =>
+    guaranteeOf(hold)
+  ),
   spawn: (argv, spawnOptions = {}) =>
     Effect.gen(function* () {
       const cwd = yield* directoryInside(path, spawnOptions.cwd ?? "", argv[0])

@@ -41,7 +41,7 @@ export interface CaptureScene {
   readonly parent: string | null
 }
 
-/** The commit of this turn's capture: made now, or found again by its operation id, or recovered from a left workspace. */
+/** The commit of this turn's capture: made now, or found again by its operation id. */
 const commitOf = (scene: CaptureScene, turn: TurnRecord, operationId: string, place: Workspace | null) =>
   Effect.gen(function* () {
     const workspaces = yield* Workspaces
@@ -58,14 +58,20 @@ const commitOf = (scene: CaptureScene, turn: TurnRecord, operationId: string, pl
       return outcome.outcome === "committed" ? outcome.commit : null
     }
     const found = yield* workspaces.findOperation(operationId)
-    if (found.state === "recorded") return found.commit
-    const left = (yield* workspaces.left).find((workspace) => workspace.branch === scene.branch)
-    if (left === undefined) return null
-    const { checkpoint } = yield* workspaces.recover(left.id, {
-      operationId,
-      message: `${scene.route}: recovered after a crash`
-    })
-    return checkpoint.outcome === "committed" ? checkpoint.commit : null
+    return found.state === "recorded" ? found.commit : null
+  })
+
+/**
+ * A workspace of this branch that an earlier process left: its files become the commit of this operation, unless there is
+ * one already; either way it is closed (W12, W23).
+ */
+const recoverLeft = (scene: CaptureScene, operationId: string) =>
+  Effect.gen(function* () {
+    const workspaces = yield* Workspaces
+    for (const left of yield* workspaces.left) {
+      if (left.branch !== scene.branch) continue
+      yield* workspaces.recover(left.id, { operationId, message: `${scene.route}: recovered after a crash` })
+    }
   })
 
 /** Captures a turn's files as a candidate. Gives the same answer whenever it is asked again for the same turn. */
@@ -75,6 +81,7 @@ export const capture = (scene: CaptureScene, turn: TurnRecord, place: Workspace 
     const operationId = `${turn.effectId}/capture`
     const known = yield* Candidates.plan({ goal: scene.goal, operationId, turn: turn.id })
     crashPoint("capture.planned")
+    if (place === null) yield* recoverLeft(scene, operationId)
     if (known.state === "absent") return nothing
     const made =
       known.state === "recorded"

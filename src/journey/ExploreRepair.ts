@@ -15,7 +15,7 @@ import { type OracleSpec, prove } from "../evaluator/Oracle.ts"
 import { Explore, toMermaid } from "../explore/Explore.ts"
 import { Agents, Goals, Quota, Settlements, Todos } from "../governance/index.ts"
 import { Bindings } from "../session/Binding.ts"
-import { applyPatch, cleanCheckout } from "../workspace/CleanCheckout.ts"
+import { applyPatch, cleanCheckout, sweepCheckouts } from "../workspace/CleanCheckout.ts"
 import { environmentDigest, readEnvironment } from "../workspace/EnvironmentManifest.ts"
 import { Workspaces } from "../workspace/WorkspaceProvider.ts"
 import { type AttemptDone, agentOf, capabilityOf, runAttempt, type Scene } from "./Attempt.ts"
@@ -161,7 +161,7 @@ const replay = (options: RepairOptions, record: RunRecord, patchFile: string, sa
         repository: options.source,
         commit: options.base,
         parent: options.oracle.scratch,
-        prefix: "replay-"
+        purpose: "replay"
       })
       yield* applyPatch(checkout, record.path(patchFile))
       const environment = options.oracle.environment(checkout)
@@ -194,6 +194,7 @@ export const exploreRepair = (options: RepairOptions) =>
     const ledger = makeCostLedger()
     const say: Scene["say"] = (attemptId, stage, text) => options.onProgress?.({ attempt: attemptId, stage, text })
     const record = yield* openRunRecord(options.record)
+    yield* sweepCheckouts(options.oracle.scratch)
     const work = yield* openWork(options)
     crashPoint("repair.opened")
 

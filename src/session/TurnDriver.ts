@@ -137,6 +137,7 @@ const observedEnvironment = (
   run: <A, E>(effect: Effect.Effect<A, E, Authority>) => Effect.Effect<A, E>
 ): TurnEnvironment => ({
   root: environment.root,
+  guarantee: environment.guarantee,
   spawn: (argv, options) =>
     Effect.tap(environment.spawn(argv, options), (child) =>
       child.identity === null
@@ -247,9 +248,11 @@ export const driveTurn = <W, C, OpenError, CaptureError, JudgeError, SettleError
       const ran = yield* Effect.scoped(
         Effect.gen(function* () {
           const place = yield* work.open(started)
+          const { diesWithParent, wholeTree } = yield* work.environment(place).guarantee
           yield* Turns.saveAttempt({
             turn: started.id,
             fence: spec.fence,
+            guarantee: { diesWithParent, wholeTree },
             ...(started.attempts.length === 0 ? {} : { retry: "the earlier attempt was lost with its process" })
           })
           crashPoint("turn.attemptSaved")

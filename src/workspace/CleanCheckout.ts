@@ -3,13 +3,14 @@
  * Promise: nothing that an attempt made is in it but what a patch puts there; the origin is only read; the directory is
  * gone when its scope ends. Rules: W16, E16, J2.
  */
-import { mkdtemp, rm } from "node:fs/promises"
+import { mkdtemp, readdir, rm } from "node:fs/promises"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { git, type ToolMissing } from "../base/Command.ts"
 import { errorFields } from "../base/CoppiceError.ts"
+import { identify } from "../base/ProcessIdentity.ts"
 
 /** The repository could not be cloned at that commit. `detail` is git's own first line, without paths. */
 export class CheckoutFailed extends Schema.TaggedError<CheckoutFailed>()("CheckoutFailed", {
@@ -41,16 +42,29 @@ export const headCommit = (repository: string): Effect.Effect<string, CheckoutFa
     )
   )
 
+const named = /^(?:checkout|verify|replay)-(\d+)-/
+
+/** Removes the checkouts below `parent` whose process has died before it could. Those of living processes stay. */
+export const sweepCheckouts = (parent: string): Effect.Effect<void> =>
+  Effect.promise(async () => {
+    for (const name of await readdir(parent).catch(() => [])) {
+      const pid = named.exec(name)?.[1]
+      if (pid === undefined || identify(Number(pid)) !== null) continue
+      await rm(join(parent, name), { recursive: true, force: true, maxRetries: 3 })
+    }
+  })
+
 /** A fresh clone below `parent`, removed when the scope ends. Objects are copied, never shared by hard links. */
 export const cleanCheckout = (options: {
   readonly repository: string
   readonly commit: string
   readonly parent: string
-  readonly prefix?: string
+  /** What it is for; part of its name, with this process's pid. */
+  readonly purpose?: "checkout" | "verify" | "replay"
 }): Effect.Effect<string, CheckoutFailed | ToolMissing, Scope.Scope> =>
   Effect.gen(function* () {
     const directory = yield* Effect.acquireRelease(
-      Effect.promise(() => mkdtemp(join(options.parent, options.prefix ?? "checkout-"))),
+      Effect.promise(() => mkdtemp(join(options.parent, `${options.purpose ?? "checkout"}-${process.pid}-`))),
       (path) => Effect.promise(() => rm(path, { recursive: true, force: true, maxRetries: 3 }))
     )
     const steps: readonly (readonly string[])[] = [

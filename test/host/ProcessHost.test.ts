@@ -207,6 +207,7 @@ test("S23 G85 a host that cannot be stopped is a supervision failure, never a re
   // An environment whose power to kill is gone; the process and the observation that it survives are real.
   const powerless: TurnEnvironment = {
     root,
+    guarantee: real.guarantee,
     spawn: (argv, options) => Effect.map(real.spawn(argv, options), (tree) => ({ ...tree, kill: () => Effect.void }))
   }
   const { name, value } = mark()

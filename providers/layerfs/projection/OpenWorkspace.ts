@@ -244,7 +244,11 @@ export class OpenWorkspace {
       projection: tree.projection,
       path: root,
       isolation: tree.isolation,
-      environment: { root, spawn: startProcess as Workspace["environment"]["spawn"] },
+      environment: {
+        root,
+        guarantee: Effect.succeed(tree.inside.guarantee),
+        spawn: startProcess as Workspace["environment"]["spawn"]
+      },
       read: (path) => this.#serial(() => Direct.readFile(b, path)),
       write: (path, bytes, options) => this.#serial(() => Direct.writeFile(b, path, bytes, options?.mode)),
       splice: (path, offset, count, bytes) => this.#serial(() => Direct.splice(b, path, offset, count, bytes)),

@@ -7,7 +7,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { newId } from "../../../src/base/Id.ts"
 import { RefNotFound, Unavailable, WorkspaceUnreadable } from "../../../src/workspace/WorkspaceError.ts"
-import type { CheckpointOutcome, LeftWorkspace } from "../../../src/workspace/WorkspaceProvider.ts"
+import type { CommitOptions, CheckpointOutcome, LeftWorkspace } from "../../../src/workspace/WorkspaceProvider.ts"
 import type { WorkspaceRow } from "../RefStore.ts"
 import { bootId, kernelRelease, startTimeOf } from "./Machine.ts"
 import { bytesOf, holdNamespaces, once, type OpenTree, overlayOptions, type Parts, workOf } from "./OpenTree.ts"
@@ -125,16 +125,18 @@ const reopen = async (parts: RecoveryParts, row: WorkspaceRow): Promise<OpenTree
 /** The upper stands against the layers it was mounted on, so the recovered branch starts at their commit. */
 export const recoverLeft = async (
   parts: RecoveryParts,
-  id: string
+  id: string,
+  options: CommitOptions = {}
 ): Promise<{ readonly branch: string; readonly checkpoint: CheckpointOutcome }> => {
   const row = await leftRow(parts.store, id)
   const tree = await reopen(parts, row)
   try {
     // Named by the workspace: a recovery that is repeated after a crash finds its own branch and commit again.
     const branch = await parts.store.fork(row.base, `recovered-${id}`, `${id}.recovery-branch`)
-    const workspace = new OpenWorkspace(parts, tree, { branch: branch.id, base: row.base, actor: {} })
-    const message = `Recovered from workspace ${id}`
-    const checkpoint = await workspace.commitHarvest({ message, operationId: `${id}.recovery` })
+    const workspace = new OpenWorkspace(parts, tree, { branch: branch.id, base: row.base, actor: options.actor ?? {} })
+    const message = options.message ?? `Recovered from workspace ${id}`
+    const operationId = options.operationId ?? `${id}.recovery`
+    const checkpoint = await workspace.commitHarvest({ message, operationId })
     await tree.end()
     await parts.store.updateWorkspace(id, { state: "closed", note: `recovered to ${branch.id}` })
     await removeTree(tree.work)

@@ -4,13 +4,12 @@
  * observation. Rules: S20, S23, W4, C95.
  */
 import { spawn } from "node:child_process"
-import * as fs from "node:fs"
 import * as Effect from "effect/Effect"
 import type { ProcessExit, ProcessIdentity, SpawnedProcess, SpawnOptions } from "../../../src/base/Spawn.ts"
 import { checkArguments, spawnFailed } from "./Exec.ts"
+import { identifyFromHere } from "../../../src/base/ProcessIdentity.ts"
 import { childOf } from "./Holder.ts"
 import type { EndableInside, Inside } from "./Inside.ts"
-import { bootId, startTimeOf } from "./Machine.ts"
 import { variablesFor } from "./Variables.ts"
 
 /** A started process and the way to end it when its scope ends. */
@@ -94,15 +93,7 @@ export const start = async (
 const identify = async (launcher: number, running: () => boolean): Promise<ProcessIdentity | null> => {
   for (let tries = 0; tries < 100 && running(); tries += 1) {
     const pid = childOf(launcher)
-    if (pid !== undefined) {
-      let pidNamespace: string | null = null
-      try {
-        pidNamespace = fs.readlinkSync(`/proc/${pid}/ns/pid`)
-      } catch {
-        // Already gone, or not ours to look into.
-      }
-      return { pid, startTime: startTimeOf(pid), bootId: bootId(), pidNamespace }
-    }
+    if (pid !== undefined) return identifyFromHere(pid)
     await new Promise((resolve) => setTimeout(resolve, 1))
   }
   return null

@@ -100,7 +100,7 @@ const projectionsOver = (store: StorePort, now: () => number): Projections => {
     open,
     execOn,
     left: settle(() => listLeft(store)),
-    recover: (workspace) => settle(() => recoverLeft({ store, layers, tools }, workspace)),
+    recover: (workspace, options) => settle(() => recoverLeft({ store, layers, tools }, workspace, options)),
     discardLeft: (workspace, reason) => settle(() => discardLeft(store, workspace, reason))
   }
 }

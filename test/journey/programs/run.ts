@@ -1,0 +1,82 @@
+/**
+ * Runs a small repair in a process of its own, so that a test may kill it: `node run.ts RECORD`.
+ * Prints the report, and what the stores say, as one JSON line.
+ */
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import * as Effect from "effect/Effect"
+import { processHost } from "../../../providers/host-process/index.ts"
+import { Explore } from "../../../src/explore/index.ts"
+import { Authority, Candidates, Quota, Turns } from "../../../src/governance/index.ts"
+import { plainDirectory } from "../../../src/host/PlainDirectory.ts"
+import { exploreRepair, isCoppiceError, type Route } from "../../../src/index.ts"
+import { standard } from "../../../src/standard.ts"
+import { headCommit } from "../../../src/workspace/CleanCheckout.ts"
+import { Workspaces } from "../../../src/workspace/WorkspaceProvider.ts"
+
+const record = process.argv[2]!
+const source = join(record, "source")
+const worker = fileURLToPath(new URL("worker.mjs", import.meta.url))
+const route = (id: string, behaviour: string): Route => ({
+  id,
+  title: behaviour,
+  instruction: behaviour,
+  host: processHost([process.execPath, worker, behaviour]),
+  usdBound: 0.3,
+  timeLimitMs: 60_000
+})
+
+const program = Effect.gen(function* () {
+  const base = yield* headCommit(source)
+  const report = yield* exploreRepair({
+    run: "tiny",
+    title: "make the value right",
+    budget: { usd: 5, slots: 20 },
+    source,
+    base,
+    routes: [route("a1", "hide"), route("a2", "give-up"), route("a3", "half"), route("a4", "nothing")],
+    receiver: route("r1", "finish"),
+    workers: 4,
+    oracle: {
+      name: "tiny-oracle",
+      repository: source,
+      base,
+      prepare: [],
+      judge: ["sh", join(record, "held-out", "judge.sh")],
+      heldOut: join(record, "held-out"),
+      timeLimitMs: 60_000,
+      scratch: join(record, "scratch"),
+      environment: plainDirectory
+    },
+    replay: [{ argv: ["grep", "-q", "half and half", "value.txt"], blame: "candidate" }],
+    hide: [join(record, "held-out")],
+    record,
+    retryInterrupted: process.argv[3] !== "explain"
+  })
+  const workspaces = yield* Workspaces
+  const authority = yield* Authority
+  const turns = yield* Turns.list({ goal: report.goal })
+  return {
+    report,
+    journal: yield* authority.verify,
+    store: yield* workspaces.verify(),
+    left: yield* workspaces.left,
+    planned: (yield* Candidates.planned({ goal: report.goal })).items.length,
+    candidates: (yield* Candidates.list({ goal: report.goal })).items.map(({ state, operationId }) => ({
+      state,
+      operationId
+    })),
+    quota: yield* Quota.status({ goal: report.goal }),
+    turns: turns.items.map(({ phase, state, attempts, todo }) => ({ phase, state, todo, attempts: attempts.length })),
+    graph: yield* Explore.graph({ goal: report.goal })
+  }
+})
+
+try {
+  console.log(
+    JSON.stringify(await Effect.runPromise(program.pipe(Effect.provide(standard({ store: join(record, "store") })))))
+  )
+} catch (error) {
+  console.log(JSON.stringify({ error: isCoppiceError(error) ? error : String((error as Error).stack) }))
+  process.exitCode = 1
+}
