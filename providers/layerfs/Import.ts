@@ -97,7 +97,7 @@ const toBatches = (files: readonly ScannedFile[], source: TreePath): Batch[] => 
 const startReaders = (context: ImportContext, count: number, objects: number): Worker[] => {
   const slots = 2 ** Math.ceil(Math.log2(objects * 2 + 1024))
   const setup: ReaderSetup = { role: "import", index: context.index, claims: new SharedArrayBuffer(slots * 8) }
-  return Array.from({ length: count }, () => new Worker(workerUrl(), { workerData: setup }))
+  return Array.from({ length: count }, () => new Worker(workerUrl(), { workerData: setup, execArgv: [] }))
 }
 
 /** Hands out batches until all are done. Rejects when a reader dies or `onGroup`/`onOutcomes` throws. */

@@ -66,7 +66,7 @@ export const openLayerStore = async (options: LayerStoreOptions): Promise<LayerS
   const directories = openStoreDirectories(options.store)
   const durability = options.durability ?? "full"
   const setup: WorkerSetup = { role: "store", directories, durability }
-  const worker = new Worker(workerUrl(), { workerData: setup })
+  const worker = new Worker(workerUrl(), { workerData: setup, execArgv: [] })
   const waiting = new Map<number, Waiting>()
   let next = 0
   let ended: Error | undefined

@@ -1,0 +1,74 @@
+/** A store written by the first released format stays readable, byte for byte. Rules: 01 "On disk"; L14, L15, W6, G5. */
+import { spawn } from "node:child_process"
+import { copyFileSync, mkdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { expect, it } from "vitest"
+import { put } from "./storeChange.ts"
+import { commitInto, importInto, open, readTree, scratch } from "./storeFixture.ts"
+
+const golden = fileURLToPath(new URL("../golden/layerfs-format-1", import.meta.url))
+
+interface Expected {
+  readonly layer: string
+  readonly branch: string
+  readonly first: string
+  readonly second: string
+  readonly root: string
+  readonly digest: string
+}
+
+/** The golden store with the directory modes that git does not keep. */
+const copyOfGolden = (): string => {
+  const store = scratch()
+  for (const name of ["", "/packs", "/cache", "/work"]) mkdirSync(`${store}/layerfs${name}`, { mode: 0o700 })
+  copyFileSync(join(golden, "index.db"), `${store}/layerfs/index.db`)
+  copyFileSync(join(golden, "000001.pack"), `${store}/layerfs/packs/000001.pack`)
+  return store
+}
+
+it("L14 L15 W6 a store of format 1 opens, verifies, gives the same roots and trees, and takes further commits", async () => {
+  const expected = JSON.parse(readFileSync(join(golden, "expected.json"), "utf8")) as Expected
+  const store = await open(copyOfGolden())
+  expect(await store.call("verify", {})).toMatchObject({ ok: true, objects: 19 })
+  expect(await store.call("branch", { id: expected.branch })).toMatchObject({
+    base: expected.layer,
+    head: expected.second
+  })
+  const log = await store.call("log", { ref: expected.branch, limit: 10 })
+  expect(log.map((commit) => commit.message)).toEqual(["second", "first", "Import golden"])
+  expect(log[0]).toMatchObject({ root: expected.root, actor: { agent: "agt_golden" }, operationId: "op_golden_2" })
+  expect(await store.call("treeDigest", { ref: expected.second })).toMatchObject({ digest: expected.digest })
+  const target = join(scratch(), "out")
+  await store.call("materialise", { commit: expected.second, target })
+  const tree = readTree(target)
+  expect([...tree.keys()]).toEqual(["d", "d/a", "d/b", "f\u00fe\u00ff", "large", "link", "tool", "z"])
+  expect(tree.get("tool")).toMatchObject({ mode: 0o4755, mtimeNs: 1_700_000_000_123_456_789n })
+  expect(tree.get("link")).toMatchObject({ content: "d/a", mtimeNs: -1n })
+  expect(tree.get("z")!.inode).toBe(tree.get("d/a")!.inode)
+  // Written again by today's code, the same content has the same root.
+  const other = await open(join(scratch(), "s"))
+  expect((await importInto(other, target)).root).toBe(expected.root)
+  expect(await commitInto(store, expected.branch, [put("new", "new")])).toMatchObject({ outcome: "committed" })
+})
+
+it("L8 an open store does not keep its process alive, and what it leaves is a sound store", async () => {
+  const directory = scratch()
+  const program = `
+    import { openLayerStore } from ${JSON.stringify(new URL("../../providers/layerfs/LayerStore.ts", import.meta.url).href)}
+    const store = await openLayerStore({ store: ${JSON.stringify(directory)} })
+    await store.call("createEmpty", { name: "e", operationId: "op_e", at: 1 })
+    console.log("done")`
+  const child = spawn(process.execPath, ["--input-type=module", "-e", program], {
+    stdio: ["ignore", "pipe", "inherit"]
+  })
+  let said = ""
+  child.stdout.on("data", (chunk: Buffer) => {
+    said += chunk.toString()
+  })
+  expect(await new Promise((resolve) => child.on("close", (code) => resolve(code)))).toBe(0)
+  expect(said).toBe("done\n")
+  const store = await open(directory)
+  expect(await store.call("verify", {})).toMatchObject({ ok: true })
+  expect(await store.call("findOperation", { operationId: "op_e" })).not.toBe(null)
+})
