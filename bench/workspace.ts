@@ -185,14 +185,18 @@ const forkRow = async ({ provider, base, scratch }: Bench): Promise<Row> => {
   }
 }
 
-const readyRow = (id: RowId, { open, spawn, faults }: ReadySamples): Row => ({
-  id,
-  unit: "ms",
-  ours: figures(open),
-  yardstick: { name: spawnName, ...figures(spawn) },
-  peers: {},
-  ...verdict(faults)
-})
+const readyRow = (id: RowId, { open, spawn, faults }: ReadySamples): Row => {
+  const judged = verdict(faults)
+  return {
+    id,
+    unit: "ms",
+    ours: figures(open),
+    yardstick: { name: spawnName, ...figures(spawn) },
+    peers: {},
+    correct: judged.correct,
+    note: joined("from open to its answer, base cached, overlay, isolation in force", judged.note)
+  }
+}
 
 const execRow = async ({ provider, base }: Bench): Promise<Row> => {
   const { id } = await Effect.runPromise(provider.fork(base.commit))
