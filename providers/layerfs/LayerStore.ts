@@ -82,8 +82,17 @@ export const openLayerStore = async (options: LayerStoreOptions): Promise<LayerS
     ended ??= error
     for (const id of waiting.keys()) settle(id)?.reject(ended)
   }
+  /** A listener that throws ends its call, not the host's process. */
+  const tell = (id: number, progress: Progress): void => {
+    try {
+      waiting.get(id)?.onProgress?.(progress)
+    } catch (error) {
+      worker.postMessage({ cancel: id } satisfies Request, [])
+      settle(id)?.reject(error)
+    }
+  }
   worker.on("message", (reply: Reply) => {
-    if ("progress" in reply) return waiting.get(reply.id)?.onProgress?.(reply.progress)
+    if ("progress" in reply) return tell(reply.id, reply.progress)
     if ("error" in reply) return settle(reply.id)?.reject(decodeError(reply.error))
     settle(reply.id)?.resolve(reply.value as never)
   })
@@ -109,7 +118,12 @@ export const openLayerStore = async (options: LayerStoreOptions): Promise<LayerS
         },
         onProgress: callOptions.onProgress
       })
-      worker.postMessage({ id, call: name, input } satisfies Request, [])
+      try {
+        worker.postMessage({ id, call: name, input } satisfies Request, [])
+      } catch (error) {
+        // The input cannot be cloned: a caller's bug, and no call.
+        return settle(id)?.reject(error)
+      }
       if (signal?.aborted === true) cancel()
       else signal?.addEventListener("abort", cancel, { once: true })
     })

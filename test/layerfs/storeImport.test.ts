@@ -185,6 +185,24 @@ describe("import", () => {
     expect(await store.call("stats", {})).toMatchObject({ commits: 1 })
   })
 
+  it("W14 a progress listener that throws ends its own call, and the store goes on", async () => {
+    const source = scratch()
+    writeFileSync(join(source, "f"), "x")
+    const store = await open(join(scratch(), "s"))
+    const broken = store.call(
+      "importDirectory",
+      { source: latin(source), name: "t", operationId: "op_1", at: 1 },
+      {
+        onProgress: () => {
+          throw new Error("listener")
+        }
+      }
+    )
+    await expect(broken).rejects.toThrow("listener")
+    await expect(store.call("log", { ref: (() => "") as never, limit: 1 })).rejects.toThrow()
+    expect(await importInto(store, source)).toMatchObject({ files: 1 })
+  })
+
   it("L15 large files and holes come back whole, and a file without blocks is not read", async () => {
     const source = scratch()
     const size = 40 * 1024 * 1024 * 1024
