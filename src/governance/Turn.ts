@@ -211,18 +211,21 @@ const fail = handler({
       const seen = seenBy(observed)
       const mine = seen !== undefined && sameProcess(turn.fence, seen.process)
       const alive = seenAlive(turn, seen)
-      const vouched =
-        alive === "unknown" && (input.seenGone !== undefined || (mine && input.class !== "supervisionFailed"))
-      if (alive !== false && !vouched) return yield* Result.fail(inFlight(turn, alive))
+      const survives = input.class === "supervisionFailed" && input.seenGone === undefined
+      const doubted = survives || turn.failure !== null
+      const vouched = alive === "unknown" && (input.seenGone !== undefined || (mine && !doubted))
+      if (alive !== false && !vouched && !(survives && mine)) return yield* Result.fail(inFlight(turn, alive))
       const reason = input.seenGone === undefined ? input.reason : `${input.reason} (executor gone: ${input.seenGone})`
-      const failed: TurnRecord = {
+      const next: TurnRecord = {
         ...turn,
-        state: "failed",
-        failure: { class: input.class ?? "failed", reason: reason.slice(0, 2000) },
+        // With a survivor the turn stays open, and in the way of every other, until somebody has seen it gone (G85).
+        state: survives ? "open" : "failed",
+        failure: { class: input.class ?? turn.failure?.class ?? "failed", reason: reason.slice(0, 2000) },
         changedAt: now
       }
       const cost = unsettledCost(turn, state.held, input.spend, input.reason, now)
-      return decided([fact("turn.failed", turn.id, failed), ...cost.events], { ...failed, owed: cost.owed })
+      const happened = survives ? "turn.supervisionFailed" : "turn.failed"
+      return decided([fact(happened, turn.id, next), ...cost.events], { ...next, owed: cost.owed })
     })
 })
 
@@ -318,7 +321,7 @@ export const Turns = {
   close: observing<typeof TurnId.Type, TurnRecord, PhaseOrder | TurnInFlight | NotFound>("closeTurn", byId),
   /**
    * Ends a turn that will not be settled, and records its cost. Refused while its executor may run, unless `seenGone` says
-   * who saw it gone. Errors: `TurnInFlight`, `PhaseOrder` (it is settled: close it), `NotFound`.
+   * who saw it gone. With class `supervisionFailed` the turn stays open and blocks every other until then (G85). Errors: `TurnInFlight`, `PhaseOrder` (it is settled: close it), `NotFound`.
    */
   fail: observing<
     typeof FailTurn.Type,

@@ -29,6 +29,8 @@ export const liveness = (turn: TurnRecord, observer: ProcessIdentity): boolean |
   const mine = sameProcess(turn.fence, observer)
   const driver = mine ? false : isAlive(turn.fence)
   if (driver !== false) return driver
+  // Somebody saw a process of it survive: only somebody who saw it gone can say otherwise (G85).
+  if (turn.failure?.class === "supervisionFailed") return "unknown"
   if (turn.phase === "admit" || turn.result?.provenGone === true) return false
   if (turn.executor !== null) return isAlive(turn.executor)
   if (turn.result !== null) return turn.result.provenGone === false ? "unknown" : false
@@ -83,7 +85,7 @@ export const inFlight = (turn: TurnRecord, alive: boolean | "unknown"): TurnInFl
 
 /** Only the driver of a turn moves it: a second process first takes it over (`Turns.resume`), which needs the first one dead. */
 export const driven = (turn: TurnRecord, observed: Observed | undefined): Result.Result<TurnRecord, TurnInFlight> =>
-  observed !== undefined && sameProcess(turn.fence, observed.process)
+  observed !== undefined && sameProcess(turn.fence, observed.process) && turn.failure?.class !== "supervisionFailed"
     ? Result.succeed(turn)
     : Result.fail(inFlight(turn, seenAlive(turn, observed)))
 

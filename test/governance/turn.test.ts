@@ -229,16 +229,23 @@ test("G81 what was seen of a turn counts for nothing once another process has ta
   assert.equal(await admit(turn.fence), "ok")
 })
 
-test("G81 a turn whose executor may have survived cannot be ended as a normal failure, so no second executor starts", async () => {
+test("G81 G85 a turn of which a process survived stays in the way of every other until somebody has seen it gone", async () => {
   const bench = await newBench()
   const { goal, fence, turn } = await admitted(bench)
   await bench.run(Turns.saveAttempt({ turn: turn.id, fence, guarantee: { diesWithParent: true, wholeTree: true } }))
-  const fail = (kind: "failed" | "supervisionFailed") =>
-    Turns.fail({ turn: turn.id, reason: "a process of it answers no signal", class: kind, spend: { usd: "unknown" } })
-  assert.deepInclude(await bench.fails(fail("supervisionFailed")), { code: "TURN_IN_FLIGHT", alive: "unknown" })
+  const fail = (more: object) =>
+    Turns.fail({ turn: turn.id, reason: "it answers no signal", spend: { usd: "unknown" }, ...more })
+  const survived = await bench.run(fail({ class: "supervisionFailed" }))
+  assert.deepEqual([survived.state, survived.failure?.class, survived.owed.length], ["open", "supervisionFailed", 1])
   const next = Turns.admit({ goal: goal.id, agent: "ada", fence, bound: { usd: 1 } })
   assert.equal(await codeOf(bench, next), "TURN_IN_FLIGHT")
-  assert.equal(await codeOf(bench, fail("failed")), "ok")
+  assert.equal(await codeOf(bench, Turns.saveAttempt({ turn: turn.id, fence, retry: "once more" })), "TURN_IN_FLIGHT")
+  assert.equal(await codeOf(bench, Turns.recordResult({ turn: turn.id, result })), "TURN_IN_FLIGHT")
+  assert.deepInclude(await bench.fails(fail({})), { code: "TURN_IN_FLIGHT", alive: "unknown" })
+  const ended = await bench.run(fail({ seenGone: "eve rebooted the machine" }))
+  assert.deepEqual([ended.state, ended.failure?.class], ["failed", "supervisionFailed"])
+  assert.equal((await bench.run(Quota.status({ goal: goal.id }))).owed.length, 1)
+  assert.equal(await codeOf(bench, next), "ok")
 })
 
 // The recovery table. One turn is driven by process after process: each finds what the killed one left, goes on from
