@@ -189,6 +189,8 @@ export type CheckpointOutcome =
       readonly changedPaths: number
       /** Hard-link groups that the projection split by a write (L15). */
       readonly linkSplit: readonly ShownPath[]
+      /** Sockets, fifos and devices, which no tree can hold; absent when there were none. */
+      readonly skipped?: readonly ShownPath[]
       readonly live: boolean
       readonly durability: Durability
     }
