@@ -216,6 +216,29 @@ describe.each(["overlay", "copy"] as const)("%s", (projection) => {
     })
   })
 
+  it("C14 in ownDirs rename(2) and git mv of a base directory work, and owning alone is no change", async () => {
+    const { provider, commit } = await ground({ "src/x": "x", "src/in/y": "y", "src/l": { link: "x" }, "lib/z": "z" })
+    const branch = await forkOf(provider, commit)
+    await using(provider, branch, { projection, ownDirs: ["src/**", "absent"] }, async (workspace) => {
+      expect(await run(workspace.changes)).toEqual([])
+      await shell(
+        workspace,
+        `python3 -c 'import os; os.rename("src/in", "src/out")'; git init -q; git add src; git mv src source`
+      )
+      await shell(workspace, "rm -r .git")
+      await committed(workspace)
+    })
+    expect(await treeAt(provider, branch)).toEqual({
+      "lib/": "",
+      "lib/z": "z",
+      "source/": "",
+      "source/l": "-> x",
+      "source/out/": "",
+      "source/out/y": "y",
+      "source/x": "x"
+    })
+  })
+
   it("C20 an edit in a fork of one of two identical files leaves the other, and the store, as they were", async () => {
     const { provider, commit, store } = await ground({ a: "same bytes", b: "same bytes" })
     const branch = await forkOf(provider, commit)
@@ -286,12 +309,13 @@ os.symlink(b"\\xff target", b"link")
     expect(before).toContain("\\xfe\\xff")
   })
 
-  it("W8 C17 a fifo and a socket inside are no part of the commit; a base file that became one is removed", async () => {
+  it("W8 C17 fifos made inside are no part of the commit and are listed; a base file that became one is removed", async () => {
     const { provider, commit } = await ground({ f: "f", g: "g" })
     const branch = await forkOf(provider, commit)
     await using(provider, branch, options, async (workspace) => {
       await shell(workspace, "rm f; mkfifo f new; echo 2 > g")
-      await committed(workspace)
+      const outcome = await run(workspace.checkpoint())
+      expect(outcome).toMatchObject({ outcome: "committed", skipped: [{ path: "f" }, { path: "new" }] })
     })
     expect(await treeAt(provider, branch)).toEqual({ g: "2\n" })
   })

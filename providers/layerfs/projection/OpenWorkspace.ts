@@ -23,6 +23,7 @@ import { compileGlob } from "./Glob.ts"
 import type { HarvestInput } from "./Harvest.ts"
 import { locate } from "./Locate.ts"
 import type { OpenTree, Parts } from "./OpenTree.ts"
+import { ownDirectories } from "./OwnDirectories.ts"
 import { removeTree } from "./RemoveTree.ts"
 import { settle } from "./Settle.ts"
 import { spoolUnreadable } from "./Spool.ts"
@@ -50,6 +51,12 @@ export class OpenWorkspace {
     this.#actor = at.actor
     this.#head = at.base
     this.#beneath = new Beneath(tree.root, tree.path)
+  }
+
+  /** See `ownDirs` of the contract. A copied tree owns everything already. */
+  async own(directories: readonly string[]): Promise<void> {
+    if (this.tree.holder === null || this.tree.projection === "copy") return
+    await ownDirectories(this.tree.holder, this.#beneath, directories)
   }
 
   #checkOpen(): void {
@@ -130,7 +137,7 @@ export class OpenWorkspace {
         this.#clean = { commit: outcome.commit, fingerprint, adoptable }
       }
     }
-    return outcome
+    return outcome.outcome === "committed" && skipped.length > 0 ? { ...outcome, skipped } : outcome
   }
 
   #refuseLive(): void {
@@ -189,7 +196,8 @@ export class OpenWorkspace {
     await store.updateWorkspace(id, { state: "closed" })
   }
 
-  async #discard(reason: string): Promise<void> {
+  /** Ends the workspace and drops its files, on purpose and on record (W12). */
+  async abandon(reason: string): Promise<void> {
     this.#state = "closed"
     await this.endProcesses()
     await this.tree.end()
@@ -278,7 +286,7 @@ export class OpenWorkspace {
       start: startProcess,
       changes: this.#serial(async () => (await this.#preview()).changes),
       checkpoint: (options) => this.#serial(() => this.commitHarvest(options)),
-      discard: (reason) => this.#serial(() => this.#discard(reason))
+      discard: (reason) => this.#serial(() => this.abandon(reason))
     }
   }
 }

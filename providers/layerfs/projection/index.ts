@@ -67,9 +67,18 @@ const projectionsOver = (store: StorePort, now: () => number): Projections => {
       projection === "overlay"
         ? await openOverlay({ store, layers, tools: tools! }, request)
         : await openCopy({ store, tools }, request, namespaces)
-    return {
-      workspace: new OpenWorkspace({ store, layers }, tree, { branch: branch.id, base, actor: options.actor ?? {} })
+    const workspace = new OpenWorkspace({ store, layers }, tree, {
+      branch: branch.id,
+      base,
+      actor: options.actor ?? {}
+    })
+    try {
+      await workspace.own(options.ownDirs ?? [])
+    } catch (error) {
+      await workspace.abandon("its own directories could not be made")
+      throw error
     }
+    return { workspace }
   }
 
   const acquire = (branch: string, options: OpenOptions): Effect.Effect<OpenWorkspace, never, Scope.Scope> =>
