@@ -83,10 +83,12 @@ const options = (repository: string, base: string): RepairOptions => {
       name: "ledger-oracle",
       repository,
       base,
-      prepare: [
-        { argv: ["npm", "ci", "--prefer-offline", "--no-audit", "--no-fund"], blame: "machine" },
-        { argv: ["npm", "run", "-s", "build"], blame: "candidate" }
-      ],
+      dependencies: {
+        install: ["npm", "ci", "--prefer-offline", "--no-audit", "--no-fund"],
+        decidedBy: ["package-lock.json", "package.json", "packages/core/package.json", "packages/gate/package.json"],
+        directories: ["node_modules"]
+      },
+      prepare: [{ argv: ["npm", "run", "-s", "build"], blame: "candidate" }],
       judge: ["node", judge],
       heldOut: join(here, "held-out"),
       canary: readFileSync(join(here, "held-out", "canary"), "utf8").trim(),

@@ -14,6 +14,7 @@ import { type Digest, digestJson, sha256 } from "../base/Digest.ts"
 import { newId } from "../base/Id.ts"
 import type { TurnEnvironment } from "../host/TurnEnvironment.ts"
 import { applyPatch, cleanCheckout } from "../workspace/CleanCheckout.ts"
+import { type DependencySpec, type Provision, provideDependencies } from "./CleanDependencies.ts"
 import { runJudge } from "./JudgeProcess.ts"
 
 /** G71. `progress`: better than the base, and not enough. */
@@ -29,6 +30,8 @@ export const Verdict = Schema.Struct({
   /** Named checks as the judge printed them; empty when it printed none. */
   checks: Schema.Array(Schema.Struct({ name: Schema.String, passed: Schema.Boolean })),
   base: Schema.String,
+  /** How the checkout got its dependencies; null when the spec declares none. */
+  dependencies: Schema.NullOr(Schema.Literals(["installed", "copied", "failed"])),
   /** Null when the base itself was judged. */
   patch: Schema.NullOr(Schema.String),
   candidate: Schema.NullOr(Schema.String),
@@ -54,6 +57,8 @@ export interface OracleSpec {
   /** The repository that is cloned, and the commit that every candidate is a patch against. */
   readonly repository: string
   readonly base: string
+  /** How a clean checkout gets its dependencies; without it, `prepare` does all of it each time. */
+  readonly dependencies?: DependencySpec
   readonly prepare: readonly PrepareStep[]
   /** Exit 0 passed, 1 failed, 2 progress, anything else inconclusive. A last line of JSON may name `checks`. */
   readonly judge: readonly [string, ...string[]]
@@ -116,13 +121,15 @@ interface Judged {
   readonly reason: string
   readonly checks: Verdict["checks"]
   readonly exitCode: number | null
+  readonly dependencies: Provision | null
 }
 
 const judged = (outcome: VerdictOutcome, reason: string, exitCode: number | null = null): Judged => ({
   outcome,
   reason,
   checks: [],
-  exitCode
+  exitCode,
+  dependencies: null
 })
 
 const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
@@ -148,6 +155,25 @@ const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
         }
       }
       const environment = spec.environment(checkout)
+      const { dependencies } = spec
+      const provision =
+        dependencies === undefined
+          ? null
+          : yield* provideDependencies(
+              dependencies,
+              checkout,
+              spec.scratch,
+              Effect.map(
+                runJudge(environment, dependencies.install, { timeLimitMs: spec.timeLimitMs }),
+                (run) => run.exitCode === 0
+              )
+            )
+      if (provision === "failed") {
+        return {
+          ...judged("unavailable", "The dependencies of the checkout could not be installed on this machine."),
+          dependencies: provision
+        }
+      }
       for (const step of spec.prepare) {
         const run = yield* runJudge(environment, step.argv, { timeLimitMs: spec.timeLimitMs })
         const name = step.argv.slice(0, 3).join(" ")
@@ -172,7 +198,13 @@ const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
         inconclusive: "The judge ended without a verdict.",
         unavailable: ""
       }[outcome]
-      return { outcome, reason: reason.slice(0, 500), checks, exitCode: run.exitCode } satisfies Judged
+      return {
+        outcome,
+        reason: reason.slice(0, 500),
+        checks,
+        exitCode: run.exitCode,
+        dependencies: provision
+      } satisfies Judged
     })
   )
 

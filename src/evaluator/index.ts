@@ -1,3 +1,4 @@
 /** `coppice/evaluator`: did it work, and what did it cost? Independent oracles and clocks. */
+export * from "./CleanDependencies.ts"
 export * from "./CostLedger.ts"
 export * from "./Oracle.ts"

@@ -1,0 +1,103 @@
+/**
+ * Clean dependencies for clean checkouts: installed once for each state of the files that decide them, then copied.
+ * Promise: what is copied came from an install in a clean checkout and was never run by a candidate; a candidate that
+ * changes a deciding file gets an install of its own; a half-made copy is never used. Rules: E12 (a read-only dependency
+ * cache may be shared), E16.
+ */
+import { cp, mkdir, readFile, rename, rm, stat } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import { run } from "../base/Command.ts"
+import { digestJson, sha256 } from "../base/Digest.ts"
+
+export interface DependencySpec {
+  /** Installs everything, in a clean checkout. */
+  readonly install: readonly [string, ...string[]]
+  /** The files whose contents decide what is installed: manifests and lockfiles, by their paths in the checkout. */
+  readonly decidedBy: readonly string[]
+  /** The directories that the install makes, by their paths in the checkout. */
+  readonly directories: readonly string[]
+}
+
+/** How a checkout came to its dependencies. */
+export type Provision = "installed" | "copied" | "failed"
+
+/** The digest of the deciding files; a missing one counts as missing. */
+const keyOf = async (checkout: string, spec: DependencySpec): Promise<string> => {
+  const files: Record<string, string | null> = {}
+  for (const path of spec.decidedBy) {
+    const bytes = await readFile(join(checkout, path)).catch(() => null)
+    files[path] = bytes === null ? null : sha256(bytes)
+  }
+  return digestJson({ install: spec.install, directories: spec.directories, files }).slice(7, 39)
+}
+
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false
+  )
+
+/** `cp -a` with reflinks where the file system has them; Node's own copy where there is no such program. */
+const copyTree = (from: string, to: string): Effect.Effect<void> =>
+  run(["cp", "-a", "--reflink=auto", "--no-target-directory", from, to]).pipe(
+    Effect.flatMap((result) => (result.code === 0 ? Effect.void : Effect.fail(result))),
+    Effect.catch(() =>
+      Effect.promise(async () => {
+        await rm(to, { recursive: true, force: true })
+        await cp(from, to, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true })
+      })
+    )
+  )
+
+/** Installs under way, by template: whoever comes second waits for the first instead of installing beside it. */
+const underWay = new Map<string, Deferred.Deferred<void>>()
+
+/**
+ * Gives `checkout` its dependencies. `install` runs the spec's command in it and says whether that worked.
+ * Templates lie below `scratch/clean/` and belong to the run that made them.
+ */
+export const provideDependencies = <E, R>(
+  spec: DependencySpec,
+  checkout: string,
+  scratch: string,
+  install: Effect.Effect<boolean, E, R>
+): Effect.Effect<Provision, E, R> =>
+  Effect.gen(function* () {
+    const template = join(scratch, "clean", yield* Effect.promise(() => keyOf(checkout, spec)))
+    const waiting = underWay.get(template)
+    if (waiting !== undefined) yield* Deferred.await(waiting)
+    if (yield* Effect.promise(() => exists(template))) {
+      for (const directory of spec.directories) {
+        const from = join(template, directory)
+        if (!(yield* Effect.promise(() => exists(from)))) continue
+        yield* Effect.promise(() => mkdir(dirname(join(checkout, directory)), { recursive: true }))
+        yield* copyTree(from, join(checkout, directory))
+      }
+      return "copied" as const
+    }
+    const mine = yield* Deferred.make<void>()
+    underWay.set(template, mine)
+    const made = Effect.gen(function* () {
+      if (!(yield* install)) return "failed" as const
+      const half = `${template}.${process.pid}.half`
+      yield* Effect.promise(() => rm(half, { recursive: true, force: true }))
+      for (const directory of spec.directories) {
+        const from = join(checkout, directory)
+        if (!(yield* Effect.promise(() => exists(from)))) continue
+        yield* Effect.promise(() => mkdir(dirname(join(half, directory)), { recursive: true }))
+        yield* copyTree(from, join(half, directory))
+      }
+      // Another process may have been quicker; its template is as good.
+      yield* Effect.promise(() => rename(half, template).catch(() => rm(half, { recursive: true, force: true })))
+      return "installed" as const
+    })
+    return yield* Effect.ensuring(
+      made,
+      Effect.suspend(() => {
+        underWay.delete(template)
+        return Deferred.succeed(mine, undefined)
+      })
+    )
+  })
