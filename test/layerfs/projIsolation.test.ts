@@ -42,7 +42,7 @@ describe.each(["overlay", "copy"] as const)("%s", (projection) => {
     expect(fs.readFileSync(join(heldOut, "secret.test"), "utf8")).toBe("expected answer")
   })
 
-  it("W17 C36 a write by absolute path outside the workspace is refused, the SDK's own code included; /tmp and /dev/shm are private", async () => {
+  it("W17 a write by absolute path outside the workspace is refused, the SDK's own code included; /tmp and /dev/shm are private", async () => {
     const { provider, commit, root, origin } = await shared()
     const outside = join(root, "outside")
     fs.mkdirSync(outside, { recursive: true })
@@ -121,7 +121,7 @@ describe("from inside", () => {
     })
   })
 
-  it("W17 credential files of the caller are absent inside; a credential that is passed by name is not", async () => {
+  it("W17 credential files and sockets of the caller are absent inside", async () => {
     const { provider, commit } = await shared()
     await using(provider, await forkOf(provider, commit), {}, async (workspace) => {
       for (const name of [".npmrc", ".ssh/id_ed25519", ".netrc", ".docker/config.json", ".aws/credentials"]) {
@@ -131,6 +131,16 @@ describe("from inside", () => {
       }
       expect(await shell(workspace, "echo $HOME")).toBe("/tmp/home\n")
       expect((await run(workspace.exec("ls -A /run/docker.sock /run/dbus/system_bus_socket"))).exitCode).not.toBe(0)
+    })
+  })
+
+  it("W17 shared memory made inside is private and ends with the workspace", async () => {
+    const { provider, commit } = await shared()
+    const before = fs.readFileSync("/proc/sysvipc/shm", "utf8")
+    await using(provider, await forkOf(provider, commit), {}, async (workspace) => {
+      const inside = await shell(workspace, "ipcmk -M 64 > /dev/null; tail -n +2 /proc/sysvipc/shm | wc -l")
+      expect(inside).toBe("1\n")
+      expect(fs.readFileSync("/proc/sysvipc/shm", "utf8").split("\n").length).toBe(before.split("\n").length)
     })
   })
 

@@ -24,7 +24,7 @@ const left = async (provider: WorkspaceProvider, branch: string) =>
 describe.each(["overlay", "copy"] as const)("%s", (projection) => {
   const options = { projection }
 
-  it("W4 C25 shell edits by sed, python, mv, a moved file and a deleted directory are all in the checkpoint", async () => {
+  it("W4 C25 shell edits by sed, python, mv, a moved file and a deleted directory are in the checkpoint, which names the call", async () => {
     const { provider, commit } = await ground({
       "src/a.txt": "one\n",
       "src/b.txt": "two\n",
@@ -39,7 +39,12 @@ describe.each(["overlay", "copy"] as const)("%s", (projection) => {
         workspace,
         `sed -i s/one/ONE/ src/a.txt; python3 -c 'open("src/p","w").write("p")'; mv moved src/m; rm -r old; mv src/b.txt src/c.txt`
       )
-      return committed(workspace)
+      const actor = { call: "call-7", agent: "agt_x", goal: "goal_y" }
+      const outcome = await run(workspace.checkpoint({ actor, message: "edits" }))
+      expect(outcome.outcome).toBe("committed")
+      const [last] = await run(provider.log(branch, { limit: 1 }))
+      expect(last).toMatchObject({ actor, message: "edits", parent: commit })
+      return last!.id
     })
     expect(await treeAt(provider, head)).toEqual({
       "src/": "",

@@ -69,7 +69,16 @@ export class Holder {
 
   /** Starts the process and no mount: its identity can be recorded first (W23). */
   static async start(tools: Tools, directory: string, table: string): Promise<Holder> {
-    const namespaces = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    const namespaces = [
+      "--user",
+      "--map-root-user",
+      "--mount",
+      "--ipc",
+      "--pid",
+      "--fork",
+      "--kill-child",
+      "--mount-proc"
+    ]
     const inner = [tools.sh, "-c", script, "sh", directory, tools.mount, table, tools.env, tools.cat]
     const argv = ["--pdeathsig", "KILL", tools.unshare, ...namespaces, ...inner]
     const child = spawn(tools.setpriv, argv, { stdio: ["pipe", "pipe", "pipe"], env: environment })
@@ -114,7 +123,7 @@ export class Holder {
 
   /** `argv` in front of a command that runs inside with the rights of mapped root: for the SDK's own tools only. */
   asMappedRoot(): readonly [string, ...string[]] {
-    return [this.#tools.nsenter, "-t", String(this.innerPid), "-U", "-m", "-p", "--preserve-credentials"]
+    return [this.#tools.nsenter, "-t", String(this.innerPid), "-U", "-m", "-i", "-p", "--preserve-credentials"]
   }
 
   /**

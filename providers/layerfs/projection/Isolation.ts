@@ -143,7 +143,7 @@ export const planIsolation = (input: IsolationInput): { readonly plan: Protectio
   const mounts = parseMounts(fs.readFileSync("/proc/self/mountinfo", "latin1"))
   const flagged = (at: TreePath): Flagged => ({ at, flags: mountOf(mounts, at)?.flags ?? [] })
   const devices = privateDevices(input.deviceParent)
-  const shown: string[] = ["private /tmp", "private /dev: no disk, no node of the machine"]
+  const shown: string[] = ["private /tmp and System V IPC", "private /dev: no disk, no node of the machine"]
   const reachable: string[] = ["network and abstract sockets", "files of this user outside the masks (read-only)"]
   const directories = new Set<TreePath>()
   const files = new Set<TreePath>()

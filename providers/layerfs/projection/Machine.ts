@@ -94,7 +94,16 @@ const lastLine = (text: string): string => text.trim().split("\n").at(-1) ?? ""
 
 /** Tries an overlay in a scratch directory of the store, inside a user namespace that ends with the try. */
 const tryOverlay = async (tools: Tools, work: string): Promise<readonly Missing[]> => {
-  const namespaces = [tools.unshare, "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"] as const
+  const namespaces = [
+    tools.unshare,
+    "--user",
+    "--map-root-user",
+    "--mount",
+    "--ipc",
+    "--pid",
+    "--fork",
+    "--kill-child"
+  ] as const
   const bare = await run([...namespaces, "true"])
   if (bare.code !== 0) {
     return [
