@@ -25,6 +25,8 @@ export type FindingStatus = typeof FindingStatus.Type
 const BoundedText = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(2000))
 const Title = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200))
 const Id = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(100))
+/** A candidate's full identity digest (W5), never a branch name. */
+const Identity = Schema.String.check(Schema.isPattern(/^sha256:[0-9a-f]{64}$/))
 
 export const AddNode = Schema.Struct({
   goal: Id,
@@ -46,28 +48,28 @@ export const AddFinding = Schema.Struct({
   evidence: Schema.Array(Id),
   supersedes: Schema.optionalKey(Id)
 })
-/** `identity` is the candidate's full identity digest (W5), never a branch name. */
-export const LinkCandidate = Schema.Struct({ goal: Id, node: Id, identity: Id, commit: Id })
+export const LinkCandidate = Schema.Struct({ goal: Id, node: Id, identity: Identity, commit: Id })
 export const OfferHandoff = Schema.Struct({
   goal: Id,
   from: Id,
   to: Id,
-  identity: Id,
+  /** A candidate that is linked in this goal's graph. */
+  identity: Identity,
   findings: Schema.Array(Id).check(Schema.isMinLength(1))
 })
 /** The receiver states the identity that it computed itself from what it forked. */
-export const TakeHandoff = Schema.Struct({ handoff: Id, agent: Id, observedIdentity: Id })
+export const TakeHandoff = Schema.Struct({ handoff: Id, agent: Id, observedIdentity: Identity })
 export const AdoptHandoff = Schema.Struct({
   handoff: Id,
   agent: Id,
   usedFindings: Schema.Array(Id),
-  /** What the receiver made of it; must differ from what it was handed. */
-  resultIdentity: Id
+  /** What the receiver made of it: a candidate linked in this goal's graph, and not the one that it was handed. */
+  resultIdentity: Identity
 })
 
 // --- errors ----------------------------------------------------------------------------------------------------------
 
-/** A node, finding or handoff that the command names does not exist in this goal. */
+/** The goal, or a node, finding, candidate, piece of evidence or handoff that the command names in it, does not exist. */
 export class ExploreNotFound extends Schema.TaggedError<ExploreNotFound>()("ExploreNotFound", {
   ...errorFields("EXPLORE_NOT_FOUND"),
   id: Schema.String
@@ -105,8 +107,8 @@ const notFound = (id: string) =>
   Result.fail(
     new ExploreNotFound({
       id,
-      message: `Nothing in this goal's graph has the id ${id}.`,
-      remedy: "Read the graph again."
+      message: `This goal has nothing with the id ${id}.`,
+      remedy: "Read the graph again; candidates are linked and evidence is recorded before they are named."
     })
   )
 
@@ -118,18 +120,34 @@ interface State {
     { readonly kind: "node" | "finding"; readonly goal: string; readonly superseded: boolean }
   >
   readonly handoff: Row | undefined
+  /** The first goal, candidate or piece of evidence that is named and does not exist. */
+  readonly missing: string | undefined
 }
+
+const strings = (value: unknown): readonly string[] =>
+  Array.isArray(value) ? value.filter((item) => typeof item === "string") : typeof value === "string" ? [value] : []
 
 const referenced = (command: Command): readonly string[] => {
   const p = command.payload as Record<string, unknown>
-  const ids = [
-    p["supersedes"],
-    command.type === "addEdge" ? p["from"] : undefined,
-    command.type === "addEdge" ? p["to"] : undefined,
-    p["node"]
-  ]
-  if (Array.isArray(p["findings"])) ids.push(...p["findings"])
-  return ids.filter((id): id is string => typeof id === "string")
+  const ends = command.type === "addEdge" ? [p["from"], p["to"]] : []
+  return [p["supersedes"], ...ends, p["node"], p["findings"]].flatMap(strings)
+}
+
+/** What the command names outside the graph's own nodes and findings, and does not exist. */
+function* findMissing(command: Command, goal: string | undefined): Load<string | undefined> {
+  const p = command.payload as Record<string, unknown>
+  if (goal === undefined) return undefined
+  if ((yield { sql: "SELECT id FROM goal WHERE id = ?", params: [goal] }).length === 0) return goal
+  for (const id of strings(p["evidence"])) {
+    const found = yield { sql: "SELECT id FROM evidence WHERE id = ? AND goal = ?", params: [id, goal] }
+    if (found.length === 0) return id
+  }
+  const candidates = [command.type === "offerHandoff" ? p["identity"] : undefined, p["resultIdentity"]].flatMap(strings)
+  for (const identity of candidates) {
+    const sql = "SELECT identity FROM explore_candidate WHERE identity = ? AND goal = ? LIMIT 1"
+    if ((yield { sql, params: [identity, goal] }).length === 0) return identity
+  }
+  return undefined
 }
 
 function* load(command: Command): Load<State> {
@@ -148,7 +166,8 @@ function* load(command: Command): Load<State> {
   const wanted = (command.payload as Record<string, unknown>)["handoff"]
   const handoffs =
     typeof wanted === "string" ? yield { sql: "SELECT * FROM explore_handoff WHERE id = ?", params: [wanted] } : []
-  return { rows, handoff: handoffs[0] }
+  const goal = strings((command.payload as Record<string, unknown>)["goal"])[0] ?? strings(handoffs[0]?.["goal"])[0]
+  return { rows, handoff: handoffs[0], missing: yield* findMissing(command, goal) }
 }
 
 // --- decisions -------------------------------------------------------------------------------------------------------
@@ -250,6 +269,7 @@ const decideAdopt = (state: State, p: typeof AdoptHandoff.Type): Decided => {
       "A fork alone is not adoption: do the next piece of work."
     )
   }
+  if (state.missing !== undefined) return notFound(state.missing)
   return one(
     "explore.handoffAdopted",
     p.handoff,
@@ -282,6 +302,7 @@ const decide: AuthorityModule<State>["decide"] = (state, command, context) => {
     )
   }
   const p: any = decoded.success
+  if (state.missing !== undefined && command.type !== "adoptHandoff") return notFound(state.missing)
   switch (command.type) {
     case "addNode":
       return decideNode(state, p, context.newId)
@@ -412,7 +433,7 @@ CREATE INDEX explore_handoff_goal ON explore_handoff (goal, seq);
   }
 ] as const
 
-/** The explore room's part of the authority file. Activated only by a preset that offers explore. */
+/** The explore room's part of the authority file, beside the work module. Activated only by a preset that offers explore. */
 export const exploreModule: AuthorityModule<State> = {
   name: "explore",
   version: 1,
