@@ -11,7 +11,6 @@ import { join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
 import * as Effect from "effect/Effect"
-import { networkVariables, plainDirectory } from "../../src/host/index.ts"
 import { exploreRepair, isCoppiceError, type RepairOptions, type RepairReport, type Route } from "../../src/index.ts"
 import { standard } from "../../src/standard.ts"
 import { processHost } from "../../providers/host-process/index.ts"
@@ -51,70 +50,60 @@ const prepared = async () => {
 }
 
 const worker = (name: string) => processHost(["node", join(here, "workers", `${name}.mjs`)])
-const route = (id: string, title: string, program: string, usdBound: number, instruction: string): Route => ({
+const route = (id: string, title: string, program: string, instruction: string): Route => ({
   id,
   title,
   instruction,
   host: worker(program),
-  usdBound,
-  timeLimitMs: 120_000
+  usd: 0.4,
+  timeLimit: "5 minutes"
 })
 
 const patches = (directory: string, names: readonly string[]) =>
   names.map((name) => ({ name, patch: readFileSync(join(here, directory, `${name}.patch`)) }))
 
-const options = (repository: string, base: string): RepairOptions => {
-  const judge = join(here, "held-out", "verify.mjs")
-  return {
-    run: "demo",
-    title: "An unreadable spend artifact must still count as spent",
-    budget: { usd: 2, slots: 6 },
-    source: repository,
-    base,
-    environment: { tools: ["node", "npm", "git"], lockfiles: ["package-lock.json"] },
-    routes: [
-      route("a1", "throttle everybody", "throttle-everyone", 0.4, "Make the failing test pass."),
-      route("a2", "catch and ignore", "catch-and-ignore", 0.4, "Make the failing test pass."),
-      route("a3", "exact amount in the row", "exact-amount", 0.4, "Keep the amount where it cannot be lost.")
-    ],
-    receiver: route("r1", "finish a3", "receiver", 0.4, "Verify the candidate, read the findings, finish the work."),
-    workers: 3,
-    oracle: {
-      name: "ledger-oracle",
-      repository,
-      base,
-      dependencies: {
-        install: ["npm", "ci", "--prefer-offline", "--no-audit", "--no-fund"],
-        decidedBy: ["package-lock.json", "package.json", "packages/core/package.json", "packages/gate/package.json"],
-        directories: ["node_modules"]
-      },
-      prepare: [{ argv: ["npm", "run", "-s", "build"], blame: "candidate" }],
-      judge: ["node", judge],
-      heldOut: join(here, "held-out"),
-      canary: readFileSync(join(here, "held-out", "canary"), "utf8").trim(),
-      timeLimitMs: 120_000,
-      scratch: join(record, "scratch"),
-      environment: (directory) => plainDirectory(directory, { passEnv: networkVariables })
+const options = (repository: string, base: string): RepairOptions => ({
+  run: "demo",
+  title: "An unreadable spend artifact must still count as spent",
+  budget: { usd: 2, slots: 6 },
+  source: repository,
+  base,
+  environment: { tools: ["node", "npm", "git"], lockfiles: ["package-lock.json"] },
+  routes: [
+    route("a1", "throttle everybody", "throttle-everyone", "Make the failing test pass."),
+    route("a2", "catch and ignore", "catch-and-ignore", "Make the failing test pass."),
+    route("a3", "exact amount in the row", "exact-amount", "Keep the amount where it cannot be lost.")
+  ],
+  receiver: route("r1", "finish a3", "receiver", "Verify the candidate, read the findings, finish the work."),
+  workers: 3,
+  oracle: {
+    name: "ledger-oracle",
+    dependencies: {
+      install: ["npm", "ci", "--prefer-offline", "--no-audit", "--no-fund"],
+      decidedBy: ["package-lock.json", "package.json", "packages/core/package.json", "packages/gate/package.json"],
+      directories: ["node_modules"]
     },
+    prepare: [{ argv: ["npm", "run", "-s", "build"], blame: "candidate" }],
+    judge: ["node", join(here, "held-out", "verify.mjs")],
+    heldOut: join(here, "held-out"),
+    canary: readFileSync(join(here, "held-out", "canary"), "utf8").trim(),
+    timeLimit: "5 minutes",
     proof: {
       fixes: patches("fixes", ["a", "b"]),
       wrong: patches("wrong", ["throttle-everyone", "catch-and-ignore", "half-way"])
-    },
-    replay: [
-      { argv: ["npm", "ci", "--prefer-offline", "--no-audit", "--no-fund"], blame: "machine" },
-      { argv: ["npm", "test"], blame: "candidate" }
-    ],
-    hide: [
-      ...["held-out", "fixes", "wrong"].map((name) => join(here, name)),
-      ...["attempts", "results", "verdicts", "scratch"].map((name) => join(record, name))
-    ],
-    record,
-    retryInterrupted: true,
-    onProgress: ({ attempt, stage, text }) => {
-      if (stage !== "import") tell(`${(attempt ?? "").padEnd(3)} ${stage.padEnd(9)} ${text}`)
     }
+  },
+  replay: [
+    { argv: ["npm", "ci", "--prefer-offline", "--no-audit", "--no-fund"], blame: "machine" },
+    { argv: ["npm", "test"], blame: "candidate" }
+  ],
+  hide: ["fixes", "wrong"].map((name) => join(here, name)),
+  record,
+  retryInterrupted: true,
+  onProgress: ({ attempt, stage, text }) => {
+    if (stage !== "import") tell(`${(attempt ?? "").padEnd(3)} ${stage.padEnd(9)} ${text}`)
   }
-}
+})
 
 /** The shape that later tools read; see README. */
 const summary = (report: RepairReport, downloadSeconds: number, left: Leftovers) => ({

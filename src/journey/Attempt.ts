@@ -4,6 +4,7 @@
  * failed leaves a finding with evidence, its files and its cost. Rules: J2, E1, E2, E4, E5, G22, G71, G72, G75, E16.
  */
 import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Scope from "effect/Scope"
 import { crashPoint } from "../base/CrashPoint.ts"
@@ -24,6 +25,9 @@ import type { RunRecord } from "./RunRecord.ts"
 /** What all attempts of a run share. */
 export interface Scene {
   readonly options: RepairOptions
+  readonly hide: readonly string[]
+  /** The name of the oracle: what todos declare as their validator. */
+  readonly validator: string
   readonly record: RunRecord
   readonly goal: string
   readonly question: string
@@ -58,6 +62,9 @@ export interface AttemptDone {
   readonly adopted: boolean
 }
 
+/** Milliseconds of a time limit; 10 minutes when none is given. */
+export const limitOf = (limit: Duration.Input | undefined): number => Duration.toMillis(limit ?? "10 minutes")
+
 export const agentOf = (route: Route): string => `agent-${route.id}`
 export const capabilityOf = (route: Route): string => `route-${route.id}`
 
@@ -76,7 +83,7 @@ const claim = (scene: Scene, route: Route) =>
         commandId: `${scene.options.run}/${route.id}/claim/${round}`,
         goal: scene.goal,
         agent: agentOf(route),
-        ttlMs: Math.min(route.timeLimitMs + 30 * 60_000, 24 * 3_600_000)
+        ttlMs: Math.min(limitOf(route.timeLimit) + 30 * 60_000, 24 * 3_600_000)
       })
       if (work._tag === "none") return null
       const lease = yield* Leases.inspect({ todo: work.todo.id })
@@ -96,7 +103,7 @@ const openMeasured = (scene: Scene, route: Route, branch: string, ledger: CostLe
       "mount",
       workspaces
         .open(branch, {
-          hide: scene.options.hide,
+          hide: scene.hide,
           actor: { agent: agentOf(route), goal: scene.goal, call: route.id }
         })
         .pipe(Effect.provideService(Scope.Scope, inner))
@@ -247,8 +254,8 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
         host: { ...route.host, turn: (turn) => ledger.time("exec", route.host.turn(turn)) },
         instruction: route.instruction,
         findings: received?.findings ?? [],
-        bound: { usd: route.usdBound, slots: 1 },
-        timeLimitMs: route.timeLimitMs,
+        bound: { usd: route.usd, slots: 1 },
+        timeLimitMs: limitOf(route.timeLimit),
         interrupted: options.retryInterrupted === true ? "retry" : "explain",
         onProgress: (progress) => scene.say(route.id, "work", progress.text)
       },

@@ -7,18 +7,21 @@
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Semaphore from "effect/Semaphore"
+import { join } from "node:path"
 import { isCoppiceError } from "../base/CoppiceError.ts"
 import { crashPoint } from "../base/CrashPoint.ts"
+import { digestJson, sha256 } from "../base/Digest.ts"
 import { makeCostLedger } from "../evaluator/CostLedger.ts"
 import { runJudge } from "../evaluator/JudgeProcess.ts"
-import { type OracleSpec, prove } from "../evaluator/Oracle.ts"
+import { directoryDigest, type OracleKnown, type OracleSpec, type PrepareStep, prove } from "../evaluator/Oracle.ts"
 import { Explore, toMermaid } from "../explore/Explore.ts"
 import { Agents, Goals, Quota, Settlements, Todos } from "../governance/index.ts"
+import { networkVariables, plainDirectory } from "../host/PlainDirectory.ts"
 import { Bindings } from "../session/Binding.ts"
-import { applyPatch, cleanCheckout, sweepCheckouts } from "../workspace/CleanCheckout.ts"
+import { applyPatch, cleanCheckout, headCommit, sweepCheckouts } from "../workspace/CleanCheckout.ts"
 import { environmentDigest, readEnvironment } from "../workspace/EnvironmentManifest.ts"
 import { Workspaces } from "../workspace/WorkspaceProvider.ts"
-import { type AttemptDone, agentOf, capabilityOf, runAttempt, type Scene } from "./Attempt.ts"
+import { type AttemptDone, agentOf, capabilityOf, limitOf, runAttempt, type Scene } from "./Attempt.ts"
 import {
   type AttemptReport,
   NothingAccepted,
@@ -30,7 +33,7 @@ import {
 import { openRunRecord, type RunRecord } from "./RunRecord.ts"
 
 /** The goal with its agents, bindings and todos; found again by a rerun. */
-const openWork = (options: RepairOptions) =>
+const openWork = (options: RepairOptions, validator: string) =>
   Effect.gen(function* () {
     const { run } = options
     const goal = yield* Goals.open({ commandId: `${run}/goal`, title: options.title, budget: options.budget })
@@ -41,7 +44,7 @@ const openWork = (options: RepairOptions) =>
       title: options.title.slice(0, 200),
       agent: null
     })
-    for (const route of [...options.routes, options.receiver]) {
+    for (const route of [...options.routes, ...(options.receiver === undefined ? [] : [options.receiver])]) {
       yield* Agents.register({
         commandId: `${run}/${route.id}/agent`,
         goal: goal.id,
@@ -56,33 +59,74 @@ const openWork = (options: RepairOptions) =>
         executorEndpointId: `${route.host.descriptor.kind}/${route.id}`
       })
     }
-    for (const route of options.routes) yield* addTodo(options, goal.id, route)
+    for (const route of options.routes) yield* addTodo(options, goal.id, route, validator)
     return { goal: goal.id, question: question.id }
   })
 
-const addTodo = (options: RepairOptions, goal: string, route: Route) =>
+const addTodo = (options: RepairOptions, goal: string, route: Route, validator: string) =>
   Todos.add({
     commandId: `${options.run}/${route.id}/todo`,
     goal,
     title: route.title,
     capabilities: [capabilityOf(route)],
-    acceptance: { validator: options.oracle.name }
+    acceptance: { validator }
   })
 
-/** Proves the oracle in the background; whoever judges waits for it. */
-const proveOracle = (options: RepairOptions, record: RunRecord, say: Scene["say"]) =>
+/** The oracle of this run: judged in clean checkouts of the source, below the record. */
+const oracleOf = (options: RepairOptions, base: string): OracleSpec => {
+  const { judge, heldOut, canary, dependencies, name, prepare, timeLimit } = options.oracle
+  return {
+    name: name ?? "oracle",
+    repository: options.source,
+    base,
+    prepare: prepare ?? [],
+    judge,
+    heldOut,
+    timeLimitMs: limitOf(timeLimit),
+    scratch: join(options.record, "scratch"),
+    environment: (directory) => plainDirectory(directory, { passEnv: networkVariables }),
+    ...(canary === undefined ? {} : { canary }),
+    ...(dependencies === undefined ? {} : { dependencies })
+  }
+}
+
+const proofFile = "verdicts/oracle-proof.json"
+
+/** What a proof is a proof of: this judge with these files, on this base, against these patches. */
+const proofKey = (spec: OracleSpec, known: OracleKnown) =>
+  Effect.map(
+    Effect.promise(() => directoryDigest(spec.heldOut)),
+    (heldOut) => {
+      const digests = (patches: OracleKnown["fixes"]) => patches.map(({ name, patch }) => [name, sha256(patch)])
+      return digestJson({
+        heldOut,
+        base: spec.base,
+        judge: spec.judge,
+        prepare: spec.prepare.map((step) => step.argv),
+        fixes: digests(known.fixes),
+        wrong: digests(known.wrong)
+      })
+    }
+  )
+
+/** Proves the oracle in the background; whoever judges waits for it. A rerun uses the proof of the record if it is of the same things. */
+const proveOracle = (options: RepairOptions, spec: OracleSpec, record: RunRecord, say: Scene["say"]) =>
   Effect.gen(function* () {
-    const known = options.proof
-    if (known === undefined) return options.oracle
-    const proof = yield* prove(options.oracle, known, {
+    const known = options.oracle.proof
+    if (known === undefined) return spec
+    const key = yield* proofKey(spec, known)
+    const earlier = yield* record.read(proofFile)
+    const found = earlier === null ? null : (JSON.parse(earlier.toString("utf8")) as { key?: string; proven?: boolean })
+    if (found?.key === key && found.proven === true) return spec
+    const proof = yield* prove(spec, known, {
       concurrency: 2,
       onVerdict: (name, verdict) => say(null, "oracle", `${name}: ${verdict.outcome}`)
     })
-    yield* record.write("verdicts/oracle-proof.json", `${JSON.stringify(proof, null, 2)}\n`)
-    if (proof.proven) return options.oracle
+    yield* record.write(proofFile, `${JSON.stringify({ key, ...proof }, null, 2)}\n`)
+    if (proof.proven) return spec
     return yield* new OracleNotProven({
       broken: proof.broken,
-      message: `The oracle ${options.oracle.name} is not proven: ${proof.broken.join("; ")}.`,
+      message: `The oracle ${spec.name} is not proven: ${proof.broken.join("; ")}.`,
       remedy: "Correct the oracle or the known patches; its word would prove nothing."
     })
   })
@@ -125,6 +169,8 @@ const isDone = (value: AttemptDone | Ended | null): value is AttemptDone => valu
 const handOver = (scene: Scene, done: readonly AttemptDone[]) =>
   Effect.gen(function* () {
     const { options } = scene
+    const { receiver: taker } = options
+    if (taker === undefined) return null
     const giver = done.find(
       (a) => a.report.outcome === "handedOver" && a.captured.candidate !== null && a.findings.length > 0
     )
@@ -137,37 +183,43 @@ const handOver = (scene: Scene, done: readonly AttemptDone[]) =>
       commandId: `${options.run}/handoff`,
       goal: scene.goal,
       from: giver.agent,
-      to: agentOf(options.receiver),
+      to: agentOf(taker),
       identity: giver.captured.candidate.identity,
       findings: findings.map((finding) => finding.id)
     })
     crashPoint("repair.handoffOffered")
-    yield* addTodo(options, scene.goal, options.receiver)
-    const receiver = yield* attempt(scene, options.receiver, {
+    yield* addTodo(options, scene.goal, taker, scene.validator)
+    const receiver = yield* attempt(scene, taker, {
       handoff: offer.id,
       commit: giver.captured.commit,
       identity: giver.captured.candidate.identity,
       parent: giver.captured.candidate.fields.parent,
       findings
     })
-    return { giver, receiver }
+    return { giver, receiver, to: taker.id }
   })
 
 /** The accepted patch in a fresh clone with clean dependencies (J2). */
-const replay = (options: RepairOptions, record: RunRecord, patchFile: string, say: Scene["say"]) =>
+const replay = (
+  steps: readonly PrepareStep[],
+  spec: OracleSpec,
+  record: RunRecord,
+  patchFile: string,
+  say: Scene["say"]
+) =>
   Effect.scoped(
     Effect.gen(function* () {
       const checkout = yield* cleanCheckout({
-        repository: options.source,
-        commit: options.base,
-        parent: options.oracle.scratch,
+        repository: spec.repository,
+        commit: spec.base,
+        parent: spec.scratch,
         purpose: "replay"
       })
       yield* applyPatch(checkout, record.path(patchFile))
-      const environment = options.oracle.environment(checkout)
-      for (const step of options.replay) {
+      const environment = spec.environment(checkout)
+      for (const step of steps) {
         say(null, "replay", step.argv.join(" "))
-        const run = yield* runJudge(environment, step.argv, { timeLimitMs: options.oracle.timeLimitMs })
+        const run = yield* runJudge(environment, step.argv, { timeLimitMs: spec.timeLimitMs })
         if (run.exitCode !== 0) return step.blame === "machine" ? ("unavailable" as const) : ("failed" as const)
       }
       return "passed" as const
@@ -193,9 +245,11 @@ export const exploreRepair = (options: RepairOptions) =>
     const workspaces = yield* Workspaces
     const ledger = makeCostLedger()
     const say: Scene["say"] = (attemptId, stage, text) => options.onProgress?.({ attempt: attemptId, stage, text })
+    const base = options.base ?? (yield* headCommit(options.source))
+    const spec = oracleOf(options, base)
     const record = yield* openRunRecord(options.record)
-    yield* sweepCheckouts(options.oracle.scratch)
-    const work = yield* openWork(options)
+    yield* sweepCheckouts(spec.scratch)
+    const work = yield* openWork(options, spec.name)
     crashPoint("repair.opened")
 
     say(null, "import", "reading the source with its dependencies")
@@ -213,10 +267,12 @@ export const exploreRepair = (options: RepairOptions) =>
     const environment = environmentDigest(yield* readEnvironment(options.source, options.environment))
 
     const oracle = yield* Deferred.make<OracleSpec, OracleNotProven>()
-    yield* Effect.forkScoped(Deferred.complete(oracle, proveOracle(options, record, say)))
+    yield* Effect.forkScoped(Deferred.complete(oracle, proveOracle(options, spec, record, say)))
     const one = yield* Semaphore.make(1)
     const scene: Scene = {
       options,
+      hide: [spec.heldOut, ...["attempts", "results", "verdicts", "scratch"].map(record.path), ...(options.hide ?? [])],
+      validator: spec.name,
       record,
       goal: work.goal,
       question: work.question,
@@ -229,7 +285,7 @@ export const exploreRepair = (options: RepairOptions) =>
     }
 
     const first = yield* Effect.forEach(options.routes, (route) => attempt(scene, route, null), {
-      concurrency: options.workers
+      concurrency: options.workers ?? Math.max(1, options.routes.length)
     })
     const handed = yield* handOver(scene, first.filter(isDone))
     yield* Deferred.await(oracle)
@@ -246,7 +302,9 @@ export const exploreRepair = (options: RepairOptions) =>
         patch: "fix.patch",
         verification: winner.verdict
       }
-      replayed = yield* ledger.time("verify", replay(options, record, "fix.patch", say))
+      if (options.replay !== undefined) {
+        replayed = yield* ledger.time("verify", replay(options.replay, spec, record, "fix.patch", say))
+      }
     }
     const graph = yield* Explore.graph({ goal: work.goal })
     yield* record.write("graph.mmd", toMermaid(graph))
@@ -257,14 +315,14 @@ export const exploreRepair = (options: RepairOptions) =>
       run: options.run,
       goal: work.goal,
       imported: { commit: imported.commit, files: imported.files, bytes: imported.bytes },
-      oracle: options.proof === undefined ? "unproven" : "proven",
+      oracle: options.oracle.proof === undefined ? "unproven" : "proven",
       attempts: all.flatMap((a) => (a === null ? [] : [isDone(a) ? a.report : a.failed])),
       handoff:
         handed === null
           ? null
           : {
               from: handed.giver.report.id,
-              to: options.receiver.id,
+              to: handed.to,
               verified: isDone(handed.receiver) && handed.receiver.verified,
               adopted: isDone(handed.receiver) && handed.receiver.adopted
             },

@@ -3,6 +3,7 @@
  * Promise: the result names every attempt with its outcome and clocks, failed ones included; what was not measured is null.
  * Rules: J2, E5, E13, E15, E18, W14.
  */
+import type * as Duration from "effect/Duration"
 import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
 import type { Clocks } from "../evaluator/CostLedger.ts"
@@ -17,35 +18,45 @@ export interface Route {
   readonly title: string
   readonly instruction: string
   readonly host: Host
-  /** The upper bound reserved before dispatch, in US dollars (G55). */
-  readonly usdBound: number
-  readonly timeLimitMs: number
+  /** The most that it may cost, in US dollars; reserved before dispatch (G55). */
+  readonly usd: number
+  /** Default 10 minutes; the whole process tree is ended after it. */
+  readonly timeLimit?: Duration.Input
+}
+
+/** Who judges, and how: see `OracleSpec`, whose other fields follow from the run. */
+export interface RepairOracle
+  extends Pick<OracleSpec, "judge" | "heldOut" | "canary" | "dependencies">,
+    Partial<Pick<OracleSpec, "name" | "prepare">> {
+  /** For each command of the judge. Default 10 minutes. */
+  readonly timeLimit?: Duration.Input
+  /** What it is proven with before its word counts (E16). Without it the report says `oracle: "unproven"`. */
+  readonly proof?: OracleKnown
 }
 
 export interface RepairOptions {
   /** Names this run. The same name on the same store goes on where an earlier process stopped; nothing is done twice. */
   readonly run: string
   readonly title: string
+  /** Limits for the whole run: US dollars, and turns. Zero is a limit. */
   readonly budget: { readonly usd: number; readonly slots: number }
   /** The repository as a person left it: dependencies installed, ignored files and all. Only read. */
   readonly source: string
-  /** The commit of `source` that patches are made against. */
-  readonly base: string
+  /** The commit of `source` that patches are made against. Default: its HEAD. */
+  readonly base?: string
   /** Lockfiles and tools that belong to the environment's identity (W5). */
   readonly environment?: { readonly tools?: readonly string[]; readonly lockfiles?: readonly string[] }
   readonly routes: readonly Route[]
   /** Takes over the first route that got half way. */
-  readonly receiver: Route
-  /** How many attempts run at a time. */
-  readonly workers: number
-  readonly oracle: OracleSpec
-  /** What the oracle is proven with before its word counts (E16). Without it the report says `oracle: "unproven"`. */
-  readonly proof?: OracleKnown
+  readonly receiver?: Route
+  /** How many attempts run at a time. Default: all. */
+  readonly workers?: number
+  readonly oracle: RepairOracle
   /** Commands that must pass in a fresh clone with the accepted patch, for example `npm ci`, then `npm test`. */
-  readonly replay: readonly PrepareStep[]
-  /** Absolute paths that no attempt may see, beside the built-in list (W17). */
-  readonly hide: readonly string[]
-  /** Where the record is written: patch, verdicts, results, graph. Made when missing. */
+  readonly replay?: readonly PrepareStep[]
+  /** Further absolute paths that no attempt may see; the store, the origin, the held-out files and credentials are hidden anyhow (W17). */
+  readonly hide?: readonly string[]
+  /** Where the record is written: patch, verdicts, results, graph. Made when missing; never inside `source`. */
   readonly record: string
   /**
    * An attempt whose executor was lost with an earlier process is never dispatched again by itself (G82).

@@ -8,10 +8,8 @@ import * as Effect from "effect/Effect"
 import { processHost } from "../../../providers/host-process/index.ts"
 import { Explore } from "../../../src/explore/index.ts"
 import { Authority, Candidates, Quota, Turns } from "../../../src/governance/index.ts"
-import { plainDirectory } from "../../../src/host/PlainDirectory.ts"
 import { exploreRepair, isCoppiceError, type Route } from "../../../src/index.ts"
 import { standard } from "../../../src/standard.ts"
-import { headCommit } from "../../../src/workspace/CleanCheckout.ts"
 import { Workspaces } from "../../../src/workspace/WorkspaceProvider.ts"
 
 const record = process.argv[2]!
@@ -22,34 +20,25 @@ const route = (id: string, behaviour: string): Route => ({
   title: behaviour,
   instruction: behaviour,
   host: processHost([process.execPath, worker, behaviour]),
-  usdBound: 0.3,
-  timeLimitMs: 60_000
+  usd: 0.3,
+  timeLimit: "1 minute"
 })
 
 const program = Effect.gen(function* () {
-  const base = yield* headCommit(source)
   const report = yield* exploreRepair({
     run: "tiny",
     title: "make the value right",
     budget: { usd: 5, slots: 20 },
     source,
-    base,
     routes: [route("a1", "hide"), route("a2", "give-up"), route("a3", "half"), route("a4", "nothing")],
     receiver: route("r1", "finish"),
-    workers: 4,
     oracle: {
       name: "tiny-oracle",
-      repository: source,
-      base,
-      prepare: [],
       judge: ["sh", join(record, "held-out", "judge.sh")],
       heldOut: join(record, "held-out"),
-      timeLimitMs: 60_000,
-      scratch: join(record, "scratch"),
-      environment: plainDirectory
+      timeLimit: "1 minute"
     },
     replay: [{ argv: ["grep", "-q", "half and half", "value.txt"], blame: "candidate" }],
-    hide: [join(record, "held-out")],
     record,
     retryInterrupted: process.argv[3] !== "explain"
   })
