@@ -154,7 +154,14 @@ const main = async (): Promise<number> => {
   const program = exploreRepair(options(fixture.path, fixture.commit)).pipe(
     Effect.provide(standard({ store: join(record, "store") }))
   )
-  const report = await Effect.runPromise(program)
+  // Ctrl-C ends workers, workspaces and checkouts in order; the record stays, and the same --record goes on from it.
+  const stop = new AbortController()
+  const interrupt = () => {
+    tell(`stopping; go on with: npm run demo -- --record ${record}`)
+    stop.abort()
+  }
+  process.once("SIGINT", interrupt).once("SIGTERM", interrupt)
+  const report = await Effect.runPromise(program, { signal: stop.signal })
   await rm(join(record, "scratch"), { recursive: true, force: true })
   const result = summary(report, fixture.downloadSeconds, leftovers())
   if (args.json) console.log(JSON.stringify(result))

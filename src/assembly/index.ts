@@ -1,4 +1,11 @@
 /** `coppice/assembly`: what a preset resolved to, and the providers that exist. */
 export { Assembly, type AssemblyReport } from "./Assembly.ts"
 export { type AssemblyError, coppiceVersion, PresetOptionsError } from "./Preset.ts"
-export { type Part, type PartKind, type ProviderName, providerName, type Registry, UnknownProvider } from "./Registry.ts"
+export {
+  type Part,
+  type PartKind,
+  type ProviderName,
+  providerName,
+  type Registry,
+  UnknownProvider
+} from "./Registry.ts"

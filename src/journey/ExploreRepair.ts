@@ -7,7 +7,7 @@
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Semaphore from "effect/Semaphore"
-import { join } from "node:path"
+import { join, resolve, sep } from "node:path"
 import { isCoppiceError } from "../base/CoppiceError.ts"
 import { crashPoint } from "../base/CrashPoint.ts"
 import { digestJson, sha256 } from "../base/Digest.ts"
@@ -20,6 +20,7 @@ import { networkVariables, plainDirectory } from "../host/PlainDirectory.ts"
 import { Bindings } from "../session/Binding.ts"
 import { applyPatch, cleanCheckout, headCommit, sweepCheckouts } from "../workspace/CleanCheckout.ts"
 import { environmentDigest, readEnvironment } from "../workspace/EnvironmentManifest.ts"
+import { ImportRefused } from "../workspace/WorkspaceError.ts"
 import { Workspaces } from "../workspace/WorkspaceProvider.ts"
 import { type AttemptDone, agentOf, capabilityOf, limitOf, runAttempt, type Scene } from "./Attempt.ts"
 import {
@@ -233,6 +234,28 @@ const replay = (
     )
   )
 
+/** Paths as absolute ones. A record inside the source would be imported with it, and is refused (W13). */
+const absolute = (given: RepairOptions) => {
+  const source = resolve(given.source)
+  const record = resolve(given.record)
+  if (record === source || record.startsWith(source + sep)) {
+    return Effect.fail(
+      new ImportRefused({
+        reason: "storeInside",
+        path: given.record,
+        message: "The record would lie inside the source that is imported.",
+        remedy: "Give a `record` outside the source's directory."
+      })
+    )
+  }
+  return Effect.succeed({
+    ...given,
+    source,
+    record,
+    oracle: { ...given.oracle, heldOut: resolve(given.oracle.heldOut) }
+  } satisfies RepairOptions)
+}
+
 /**
  * Runs, or goes on with, the exploration of a repair.
  *
@@ -240,8 +263,9 @@ const replay = (
  * authority's own. What goes wrong in one attempt is that attempt's outcome. A run in which nothing was accepted is a
  * report with `accepted: null`; `requireAccepted` turns it into `NothingAccepted`.
  */
-export const exploreRepair = (options: RepairOptions) =>
+export const exploreRepair = (given: RepairOptions) =>
   Effect.gen(function* () {
+    const options = yield* absolute(given)
     const workspaces = yield* Workspaces
     const ledger = makeCostLedger()
     const say: Scene["say"] = (attemptId, stage, text) => options.onProgress?.({ attempt: attemptId, stage, text })
