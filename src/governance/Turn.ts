@@ -48,6 +48,8 @@ const SaveAttempt = Schema.Struct({
   fence: Fence,
   /** What the environment promises about the executor when this process dies. */
   guarantee: Schema.optional(Schema.NullOr(Guarantee)),
+  /** The kind of host that is about to be started, so that an in-process one is labelled for good (S54). */
+  host: Schema.optional(IdText),
   /** Why it is tried again; required for every attempt after the first (G82: never a blind re-dispatch). */
   retry: Schema.optional(Summary)
 })
@@ -89,7 +91,12 @@ const saveAttempt = handler({
       if (turn.attempts.length > 0 && input.retry === undefined) {
         return yield* Result.fail(invalidInput("saveAttempt", "a further attempt names its reason in `retry`"))
       }
-      const attempt = { number: turn.attempts.length + 1, startedAt: now, retry: input.retry ?? null }
+      const attempt = {
+        number: turn.attempts.length + 1,
+        startedAt: now,
+        retry: input.retry ?? null,
+        ...(input.host === undefined ? {} : { host: input.host })
+      }
       return step(
         "turn.attemptSaved",
         turn,

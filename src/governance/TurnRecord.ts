@@ -17,6 +17,8 @@ export interface TurnAttempt {
   readonly startedAt: number
   /** Why the turn was tried again; null for the first attempt. */
   readonly retry: string | null
+  /** The kind of host; absent where the caller did not say. */
+  readonly host?: string
 }
 
 /** What the host gave. Its own claim of success is a claim (principle 2). */

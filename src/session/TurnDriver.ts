@@ -4,20 +4,21 @@
  * host that may have been started is never started again by itself; what a turn cost is recorded whatever became of it.
  * Rules: G80, G82, G85, S23; principle 2. It drives any host in any environment: a plain directory, or a workspace.
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { crashPoint } from "../base/CrashPoint.ts"
-import { errorFields } from "../base/CoppiceError.ts"
-import { type Authority, type Fence, Settlements, type TurnRecord, Turns } from "../governance/index.ts"
+import { type CoppiceError, errorFields, isCoppiceError } from "../base/CoppiceError.ts"
+import { type Authority, type Fence, Settlements, TurnInFlight, type TurnRecord, Turns } from "../governance/index.ts"
 import type { Host } from "../host/Host.ts"
 import type { TurnEnvironment } from "../host/TurnEnvironment.ts"
 import { type BriefFinding, protocolVersion, type TurnProgress, type TurnRequest } from "../host/TurnProtocol.ts"
 import type { HostOutcome, ResultStore } from "./ResultFile.ts"
 
 /**
- * An earlier process died while this turn's host may have been running. Its cost is unknown and it is not dispatched again
- * by itself. Remedy: read what it left; then call again with `interrupted: "retry"`, which is a new, labelled attempt.
+ * An earlier attempt at this turn ended without a result: its process died while the host may have been running, or it was
+ * cancelled. Its cost is unknown and it is not dispatched again by itself. Remedy: read what it left; then call again with `interrupted: "retry"`, which is a new, labelled attempt.
  */
 export class TurnInterrupted extends Schema.TaggedError<TurnInterrupted>()("TurnInterrupted", {
   ...errorFields("TURN_INTERRUPTED"),
@@ -36,7 +37,7 @@ export interface TurnSpec {
   /** The most that the turn may cost; reserved before dispatch (G55). */
   readonly bound: { readonly usd?: number; readonly slots?: number }
   readonly timeLimitMs: number
-  /** What to do with a turn whose executor was lost with an earlier process. */
+  /** What to do with a turn whose earlier attempt ended without a result. */
   readonly interrupted: "explain" | "retry"
   readonly onProgress?: (progress: TurnProgress) => void
 }
@@ -98,12 +99,22 @@ const requestOf = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironmen
   budget: { usd: spec.bound.usd ?? null, timeLimitMs: spec.timeLimitMs }
 })
 
+type Found = TurnRecord & { readonly next: string }
+
+/** A failed turn again, under the same id: a new bound, and a new attempt that says why (G82). */
+const startOver = (spec: TurnSpec, failed: TurnRecord) =>
+  Effect.map(
+    Turns.retry({ turn: failed.id, fence: spec.fence, bound: spec.bound, reason: retryReason(failed) }),
+    (again): Found => ({ ...again, failure: failed.failure, next: "run" })
+  )
+
 /** The open turn of this todo, or a new one. */
 const findOrAdmit = (spec: TurnSpec) =>
   Effect.gen(function* () {
     const { items } = yield* Turns.list({ goal: spec.goal.id })
     const known = items.findLast((turn) => turn.todo === spec.todo.id && turn.state !== "failed")
     if (known !== undefined) {
+      if (drivenHere.has(known.id)) return yield* inFlightHere(known)
       // Settling gave the lease back: what is left to do needs no authority over the todo any more.
       const settled = known.state === "closed" || known.phase === "settle"
       return yield* Turns.resume({ turn: known.id, ...(settled ? {} : { fence: spec.fence }) })
@@ -111,22 +122,47 @@ const findOrAdmit = (spec: TurnSpec) =>
     const failed = items.findLast((turn) => turn.todo === spec.todo.id)
     if (failed !== undefined && failed.agent === spec.agent) {
       if (spec.interrupted === "explain") return yield* interrupted(failed)
-      const again = yield* Turns.retry({
-        turn: failed.id,
-        fence: spec.fence,
-        bound: spec.bound,
-        reason: "the earlier attempt was lost with its process"
-      })
-      return { ...again, next: "run" as const }
+      return yield* startOver(spec, failed)
     }
     const turn = yield* Turns.admit({ goal: spec.goal.id, agent: spec.agent, fence: spec.fence, bound: spec.bound })
     return { ...turn, next: "run" as const }
   })
 
+/**
+ * The turns that this process is driving now. The journal tells one process from another (G81); two calls in one process
+ * look alike to it, and the second would take the first for what a crash left.
+ */
+const drivenHere = new Set<string>()
+
+const inFlightHere = (turn: TurnRecord) =>
+  new TurnInFlight({
+    turn: turn.id,
+    phase: turn.phase,
+    alive: true,
+    message: `Turn ${turn.id} of ${turn.agent} is being driven by another call in this process.`,
+    remedy: "Wait for that call, or interrupt it."
+  })
+
+/** Holds a turn while `effect` drives it. */
+const driving = <A, E, R>(turn: TurnRecord, effect: Effect.Effect<A, E, R>) =>
+  Effect.suspend((): Effect.Effect<A, E | TurnInFlight, R> => {
+    if (drivenHere.has(turn.id)) return Effect.fail(inFlightHere(turn))
+    drivenHere.add(turn.id)
+    return Effect.ensuring(
+      effect,
+      Effect.sync(() => drivenHere.delete(turn.id))
+    )
+  })
+
+const retryReason = (turn: TurnRecord): string =>
+  turn.failure === null
+    ? "the earlier attempt was lost with its process"
+    : `the earlier attempt was ${turn.failure.class}: ${turn.failure.reason}`.slice(0, 500)
+
 const interrupted = (turn: TurnRecord) =>
   new TurnInterrupted({
     turn: turn.id,
-    message: `The process that drove turn ${turn.id} died while its host may have been running; its cost is unknown.`,
+    message: `Turn ${turn.id} ended without a result (${turn.failure?.reason ?? "lost"}); its cost is unknown.`,
     remedy: 'Read what it left, then start it again by name (interrupted: "retry"): a new, labelled attempt.'
   })
 
@@ -152,6 +188,12 @@ const observedEnvironment = (
     )
 })
 
+/** The supervision failure that an interrupted host carries as a defect: an interruption alone has no room for it. */
+const survivorOf = (cause: Cause.Cause<unknown>): CoppiceError | undefined =>
+  cause.reasons
+    .map((reason) => (Cause.isDieReason(reason) ? reason.defect : undefined))
+    .find((defect): defect is CoppiceError => isCoppiceError(defect) && defect._tag === "SupervisionFailed")
+
 /** Runs the host once. A host's failure is an outcome; a supervision failure or a cancellation ends the turn as failed. */
 const dispatch = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironment) =>
   Effect.gen(function* () {
@@ -168,7 +210,12 @@ const dispatch = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironment
         ...(spec.onProgress === undefined ? {} : { onProgress: spec.onProgress })
       })
       .pipe(
-        Effect.onInterrupt(() => endFailed("cancelled by the caller", "failed")),
+        Effect.onExit((exit) => {
+          if (exit._tag === "Success") return Effect.void
+          const survivor = survivorOf(exit.cause)
+          if (survivor !== undefined) return endFailed(survivor.message, "supervisionFailed")
+          return Cause.hasInterrupts(exit.cause) ? endFailed("cancelled by the caller", "failed") : Effect.void
+        }),
         Effect.result
       )
     if (reported._tag === "Success") {
@@ -189,8 +236,8 @@ const dispatch = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironment
     return yield* error
   })
 
-const spendOf = (outcome: HostOutcome | null): number | "unknown" =>
-  outcome?.status === "ok" ? (outcome.result.usage?.usd ?? "unknown") : "unknown"
+const spendOf = (outcome: HostOutcome): number | "unknown" =>
+  outcome.status === "ok" ? (outcome.result.usage?.usd ?? "unknown") : "unknown"
 
 const hostResult = (outcome: HostOutcome, digest: string, provenGone: boolean | null) =>
   outcome.status === "ok"
@@ -227,17 +274,27 @@ export const driveTurn = <W, C, OpenError, CaptureError, JudgeError, SettleError
   work: TurnWork<W, C, OpenError, CaptureError, JudgeError, SettleError, R>
 ) =>
   Effect.gen(function* () {
-    let turn: TurnRecord & { readonly next: string } = yield* findOrAdmit(spec)
+    const found = yield* findOrAdmit(spec)
+    return yield* driving(found, driveFrom(spec, work, found))
+  })
+
+const driveFrom = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
+  spec: TurnSpec,
+  work: TurnWork<W, C, OpenError, CaptureError, JudgeError, SettleError, R>,
+  found: Found
+) =>
+  Effect.gen(function* () {
+    let turn = found
     if (turn.next === "readBackOrRetry") {
       // A plain program cannot be asked what became of it: its cost stays reserved, and only a caller starts it again.
-      yield* Turns.fail({
+      const lost = yield* Turns.fail({
         turn: turn.id,
         reason: "its process died while the host may have been running",
         class: "lost",
         spend: { usd: "unknown" }
       })
-      if (spec.interrupted === "explain") return yield* interrupted(turn)
-      turn = yield* findOrAdmit(spec)
+      if (spec.interrupted === "explain") return yield* interrupted(lost)
+      turn = yield* startOver(spec, lost)
     }
     crashPoint("turn.admitted")
 
@@ -253,7 +310,8 @@ export const driveTurn = <W, C, OpenError, CaptureError, JudgeError, SettleError
             turn: started.id,
             fence: spec.fence,
             guarantee: { diesWithParent, wholeTree },
-            ...(started.attempts.length === 0 ? {} : { retry: "the earlier attempt was lost with its process" })
+            host: spec.host.descriptor.kind,
+            ...(started.attempts.length === 0 ? {} : { retry: retryReason(started) })
           })
           crashPoint("turn.attemptSaved")
           const outcome = yield* dispatch(spec, started, work.environment(place))
@@ -298,7 +356,8 @@ export const driveTurn = <W, C, OpenError, CaptureError, JudgeError, SettleError
         goal: spec.goal.id,
         fence: spec.fence,
         turn: turn.id,
-        spend: { usd: spendOf(outcome) }
+        // The journaled amount: the file of the result is detail, never the source of an amount (G51).
+        spend: { usd: turn.result?.usd ?? "unknown" }
       })
       crashPoint("turn.settled")
       turn = { ...turn, settlement: receipt.id, next: "close" }
