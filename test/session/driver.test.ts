@@ -1,0 +1,319 @@
+import { readFileSync, rmSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import { assert, describe, test } from "vitest"
+import { inProcessHost, processHost } from "../../providers/host-process/index.ts"
+import { sha256 } from "../../src/base/Digest.ts"
+import { Leases, Todos, Turns } from "../../src/governance/index.ts"
+import type { Host, TurnRequest, TurnResult } from "../../src/host/index.ts"
+import { eventually, mark, marked } from "../host/scenes.ts"
+import { newScene, read, type Scene } from "./scene.ts"
+
+const answer = (request: TurnRequest, more: Partial<TurnResult> = {}): TurnResult => ({
+  protocol: "coppice.turn",
+  version: 1,
+  turnKey: request.turnKey,
+  outcome: "completed",
+  summary: "written",
+  usage: { usd: 0.25 },
+  ...more
+})
+
+/** A host that writes `value`, and remembers what it was asked. */
+const writer = (scene: Scene, value = "right", asked: TurnRequest[] = []): Host =>
+  inProcessHost("writer", ({ request }) => {
+    asked.push(request)
+    writeFileSync(join(scene.files, "value"), value)
+    return answer(request)
+  })
+
+/** The same in shell, as a process that speaks the protocol; it counts its dispatches in a file. */
+const shellWriter = (script = "echo right > value"): Host =>
+  processHost([
+    "sh",
+    "-c",
+    `request=$(cat); echo dispatched >> dispatches; ${script}; key=$(printf %s "$request" | sed 's/.*"turnKey":"\\([^"]*\\)".*/\\1/')
+     printf '{"protocol":"coppice.turn","version":1,"turnKey":"%s","outcome":"completed","summary":"written","usage":{"usd":0.25}}' "$key"`
+  ])
+
+const phases = [
+  "turn.admitted",
+  "turn.attemptSaved",
+  "turn.resultRecorded",
+  "turn.validated",
+  "turn.settled",
+  "turn.closed"
+]
+
+describe("a turn on the minimal preset", () => {
+  test("G80 G72 S54 in process: phases in order, the result kept, accepted by the callback, settled once, labelled as in-process", async () => {
+    const scene = await newScene()
+    const asked: TurnRequest[] = []
+    const done = await scene.run(scene.drive(writer(scene, "right", asked)))
+    assert.deepEqual(
+      (await scene.journal("turn.")).map((entry) => entry.type),
+      phases
+    )
+    assert.equal(asked.length, 1)
+    assert.deepInclude(asked[0]!, {
+      turnKey: done.turn.id,
+      instruction: "write the value",
+      root: scene.files,
+      budget: { usd: 1, timeLimitMs: 30_000 }
+    })
+    const [turn] = await scene.turns()
+    assert.deepInclude(turn!, { state: "closed", phase: "close", settlement: done.settlement })
+    assert.equal(turn!.attempts[0]!.host, "in-process:writer")
+    // No executor was proven gone, because there was none.
+    assert.equal(turn!.result!.provenGone, null)
+    assert.equal(turn!.result!.digest, sha256(readFileSync(join(scene.place, "results", `${turn!.id}.json`))))
+    assert.deepEqual(await scene.settlements(), { total: 1, accepted: 1 })
+    assert.deepEqual(await scene.quota(), { reserved: 0, spent: 0.25, owed: 0 })
+  })
+
+  test("G82 a closed turn that is driven again gives the same receipt: no host, no fact, no spend", async () => {
+    const scene = await newScene()
+    const asked: TurnRequest[] = []
+    const first = await scene.run(scene.drive(writer(scene, "right", asked)))
+    const before = (await scene.journal()).length
+    const again = await scene.run(scene.drive(writer(scene, "wrong", asked), { interrupted: "retry" }))
+    assert.deepEqual([again.settlement, again.turn.id, again.outcome], [first.settlement, first.turn.id, first.outcome])
+    assert.equal(asked.length, 1)
+    assert.equal((await scene.journal()).length, before)
+    assert.deepEqual(await scene.quota(), { reserved: 0, spent: 0.25, owed: 0 })
+  })
+
+  test("G80 G72 S51 S23 with a process: its identity and guarantee are journaled between dispatch and result, and it is proven gone", async () => {
+    const scene = await newScene()
+    const done = await scene.run(scene.drive(shellWriter()))
+    const types = (await scene.journal("turn.")).map((entry) => entry.type)
+    assert.deepEqual(types, [...phases.slice(0, 2), "turn.executorStarted", ...phases.slice(2)])
+    const [turn] = await scene.turns()
+    assert.equal(turn!.attempts[0]!.host, "host-process")
+    assert.isNumber(turn!.executor!.pid)
+    assert.isBoolean(turn!.guarantee!.diesWithParent)
+    assert.equal(turn!.result!.provenGone, true)
+    assert.equal(read(scene, "dispatches"), "dispatched\n")
+    assert.deepInclude(done.outcome, { status: "ok" })
+    assert.deepEqual(await scene.settlements(), { total: 1, accepted: 1 })
+    assert.deepEqual(await scene.quota(), { reserved: 0, spent: 0.25, owed: 0 })
+  })
+
+  test("G71 G72 a host that says completed is not accepted when the validator refuses its files", async () => {
+    const scene = await newScene()
+    const done = await scene.run(scene.drive(shellWriter("echo nearly > value")))
+    assert.deepInclude((done.outcome as { readonly result: object }).result, { outcome: "completed" })
+    assert.deepEqual(await scene.settlements(), { total: 1, accepted: 0 })
+    assert.equal((await scene.run(Todos.get({ todo: scene.todo }))).state, "open")
+  })
+})
+
+describe("what goes wrong", () => {
+  const failures: readonly (readonly [name: string, host: (scene: Scene) => Host, class_: string, check: string])[] = [
+    ["ends with a code", () => shellWriter("exit 3"), "unknown", "exit-code"],
+    ["answers for another turn", () => shellWriter(`request='"turnKey":"another"'`), "contract", "turn-key"],
+    [
+      "throws",
+      () =>
+        inProcessHost("thrower", () => {
+          throw new Error("secret")
+        }),
+      "unknown",
+      "threw"
+    ]
+  ]
+  for (const [name, host, class_, check] of failures) {
+    test(`G84 G55 a host that ${name} settles as failed, and its cost stays held as unknown`, async () => {
+      const scene = await newScene()
+      const done = await scene.run(scene.drive(host(scene)))
+      assert.deepInclude(done.outcome, { status: "failed", class: class_, check })
+      const [turn] = await scene.turns()
+      assert.deepInclude(turn!, { state: "closed" })
+      assert.deepInclude(turn!.result!, { status: "failed", usd: "unknown", failure: { class: class_, check } })
+      assert.deepEqual(await scene.settlements(), { total: 1, accepted: 0 })
+      assert.deepEqual(await scene.quota(), { reserved: 1, spent: 0, owed: 1 })
+      assert.notInclude(JSON.stringify(await scene.journal()), "secret")
+    })
+  }
+
+  test("S23 G85 an interrupted turn ends its whole process group, is recorded as failed, and is started again only by name", async () => {
+    const scene = await newScene()
+    const { name, value } = mark()
+    const host = processHost(["sh", "-c", "sleep 1000 & echo started > started; sleep 1000"], {
+      env: { [name]: value },
+      graceMs: 100
+    })
+    const fiber = await scene.run(Effect.forkDetach(scene.drive(host)))
+    await eventually("the host and its child run", () => marked(value).length >= 2 && exists(scene, "started"))
+    await Effect.runPromise(Fiber.interrupt(fiber))
+    assert.deepEqual(marked(value), [])
+    const [turn] = await scene.turns()
+    assert.deepInclude(turn!, { state: "failed" })
+    assert.deepInclude(turn!.failure!, { class: "failed" })
+    assert.include(turn!.failure!.reason, "cancelled")
+    assert.deepEqual(await scene.quota(), { reserved: 1, spent: 0, owed: 1 })
+    assert.deepEqual(await scene.settlements(), { total: 0, accepted: 0 })
+
+    const explained = await scene.fails(scene.drive(shellWriter()))
+    assert.deepInclude(explained, { code: "TURN_INTERRUPTED", turn: turn!.id })
+    assert.include(explained.message, "cancelled by the caller")
+    assert.isFalse(exists(scene, "dispatches"))
+    const done = await scene.run(scene.drive(shellWriter(), { interrupted: "retry" }))
+    assert.equal(done.turn.id, turn!.id)
+    const [retried] = await scene.turns()
+    assert.deepEqual(
+      retried!.attempts.map((a) => [a.number, a.retry]),
+      [
+        [1, null],
+        [2, "the earlier attempt was failed: cancelled by the caller"]
+      ]
+    )
+    // The first attempt's cost is still unknown; the second's is known and paid.
+    assert.deepEqual(await scene.quota(), { reserved: 1, spent: 0.25, owed: 1 })
+  })
+
+  test("G85 S54 an in-process host that ignores its abort is a supervision failure, so no second executor starts", async () => {
+    const scene = await newScene()
+    let release = (): void => {}
+    let started = false
+    const host = inProcessHost("deaf", async ({ request }) => {
+      started = true
+      await new Promise<void>((done) => {
+        release = done
+      })
+      return answer(request)
+    })
+    const failed = await scene.fails(scene.drive(host, { timeLimitMs: 50 }))
+    assert.isTrue(started)
+    assert.equal(failed.code, "SUPERVISION_FAILED")
+    const asked: TurnRequest[] = []
+    const next = await scene.fails(scene.drive(writer(scene, "right", asked), { interrupted: "retry" }))
+    assert.equal(next.code, "TURN_IN_FLIGHT")
+    assert.equal(asked.length, 0)
+    release()
+  })
+
+  test("G85 S54 the same host interrupted by the caller is not written down as a normal failure either", async () => {
+    const scene = await newScene()
+    let release = (): void => {}
+    let started = false
+    const host = inProcessHost("deaf", async ({ request }) => {
+      started = true
+      await new Promise<void>((done) => {
+        release = done
+      })
+      return answer(request)
+    })
+    const fiber = await scene.run(Effect.forkDetach(scene.drive(host)))
+    await eventually("the host runs", () => started)
+    await Effect.runPromise(Fiber.interrupt(fiber))
+    assert.equal((await scene.turns())[0]!.failure?.class, "supervisionFailed")
+    assert.equal((await scene.turns())[0]!.state, "open")
+    const asked: TurnRequest[] = []
+    const next = await scene.fails(scene.drive(writer(scene, "right", asked), { interrupted: "retry" }))
+    assert.equal(next.code, "TURN_IN_FLIGHT")
+    assert.equal(asked.length, 0)
+    release()
+  })
+
+  test("G55 C58 a bound that the budget does not hold is refused before dispatch: no host, no turn, no hold", async () => {
+    for (const budget of [
+      { usd: 0.5, slots: 5 },
+      { usd: 0, slots: 5 },
+      { usd: 5, slots: 0 }
+    ]) {
+      const scene = await newScene(budget)
+      const asked: TurnRequest[] = []
+      const error = await scene.fails(scene.drive(writer(scene, "right", asked)))
+      assert.equal(error.code, "QUOTA_EXCEEDED")
+      assert.equal(asked.length, 0)
+      assert.deepEqual(await scene.turns(), [])
+      assert.deepEqual(await scene.quota(), { reserved: 0, spent: 0, owed: 0 })
+    }
+  })
+
+  test("G35 C64 when the lease goes to another while the host runs, the result and cost are kept and nothing settles under the old fence", async () => {
+    const scene = await newScene()
+    const asked: TurnRequest[] = []
+    const host = inProcessHost("slow", async ({ request }) => {
+      asked.push(request)
+      await scene.run(Leases.release({ fence: scene.fence }))
+      writeFileSync(join(scene.files, "value"), "right")
+      return answer(request)
+    })
+    const lost = await scene.fails(scene.drive(host))
+    assert.equal(lost.code, "LEASE_LOST")
+    const [turn] = await scene.turns()
+    assert.deepInclude(turn!.result!, { status: "ok", usd: 0.25 })
+    assert.deepEqual([turn!.state, turn!.phase], ["open", "validate"])
+    assert.equal(read(scene, "value"), "right")
+    assert.deepEqual(await scene.settlements(), { total: 0, accepted: 0 })
+    assert.equal((await scene.fails(scene.drive(host))).code, "LEASE_LOST")
+
+    const { fence } = await scene.run(Leases.acquire({ todo: scene.todo, agent: "ada" }))
+    const done = await scene.run(scene.drive(host, { fence }))
+    assert.deepEqual([done.turn.id, asked.length], [turn!.id, 1])
+    assert.deepEqual(await scene.settlements(), { total: 1, accepted: 1 })
+    assert.deepEqual(await scene.quota(), { reserved: 0, spent: 0.25, owed: 0 })
+  })
+
+  for (const [how, harm] of [
+    ["removed", (path: string) => rmSync(path)],
+    ["altered", (path: string) => writeFileSync(path, readFileSync(path, "utf8").replace("0.25", "0.01"))]
+  ] as const) {
+    test(`G51 G82 a result file that was ${how} reads as unknown, and the journaled amount is what is paid`, async () => {
+      const scene = await newScene()
+      const asked: TurnRequest[] = []
+      const host = inProcessHost("writer", async ({ request }) => {
+        asked.push(request)
+        await scene.run(Leases.release({ fence: scene.fence }))
+        writeFileSync(join(scene.files, "value"), "right")
+        return answer(request)
+      })
+      assert.equal((await scene.fails(scene.drive(host))).code, "LEASE_LOST")
+      const [turn] = await scene.turns()
+      harm(join(scene.place, "results", `${turn!.id}.json`))
+      const { fence } = await scene.run(Leases.acquire({ todo: scene.todo, agent: "ada" }))
+      const done = await scene.run(scene.drive(host, { fence }))
+      assert.equal(done.outcome, null)
+      assert.equal(asked.length, 1)
+      assert.deepEqual(await scene.quota(), { reserved: 0, spent: 0.25, owed: 0 })
+    })
+  }
+
+  test("G81 a second call for a turn that this process is driving gets TurnInFlight and touches nothing", async () => {
+    const scene = await newScene()
+    const asked: TurnRequest[] = []
+    let release = (): void => {}
+    const waiting = new Promise<void>((done) => {
+      release = done
+    })
+    const host = inProcessHost("slow", async ({ request }) => {
+      asked.push(request)
+      await waiting
+      writeFileSync(join(scene.files, "value"), "right")
+      return answer(request)
+    })
+    const first = scene.run(scene.drive(host))
+    await eventually("the host runs", () => asked.length === 1)
+    const before = (await scene.journal()).length
+    const second = await scene.fails(scene.drive(writer(scene, "wrong", asked), { interrupted: "retry" }))
+    assert.deepInclude(second, { code: "TURN_IN_FLIGHT", alive: true, turn: (await scene.turns())[0]!.id })
+    assert.equal((await scene.journal()).length, before)
+    release()
+    await first
+    assert.deepEqual([asked.length, read(scene, "value")], [1, "right"])
+    assert.deepEqual(await scene.settlements(), { total: 1, accepted: 1 })
+    assert.equal((await scene.run(Turns.list({ goal: scene.goal, state: "open" }))).items.length, 0)
+  })
+})
+
+const exists = (scene: Scene, name: string): boolean => {
+  try {
+    read(scene, name)
+    return true
+  } catch {
+    return false
+  }
+}
