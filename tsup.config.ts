@@ -26,6 +26,9 @@ export default defineConfig({
   clean: true,
   dts: false,
   removeNodeProtocol: false,
-  // Crash points exist in development and test builds only.
-  define: { __COPPICE_CRASH_POINTS__: "false" }
+  // Crash points exist in development and test builds only: the flag is folded away, and with it every read of it.
+  define: { __COPPICE_CRASH_POINTS__: "false" },
+  esbuildOptions: (options) => {
+    options.minifySyntax = true
+  }
 })

@@ -104,6 +104,7 @@ const openMeasured = (scene: Scene, route: Route, branch: string, ledger: CostLe
       workspaces
         .open(branch, {
           hide: scene.hide,
+          readOnlyPaths: scene.options.show ?? [],
           actor: { agent: agentOf(route), goal: scene.goal, call: route.id }
         })
         .pipe(Effect.provideService(Scope.Scope, inner))

@@ -56,6 +56,8 @@ export interface RepairOptions {
   readonly replay?: readonly PrepareStep[]
   /** Further absolute paths that no attempt may see; the store, the origin, the held-out files and credentials are hidden anyhow (W17). */
   readonly hide?: readonly string[]
+  /** Absolute paths below /tmp that attempts need, read-only: their own /tmp is private, so an agent that lies there is not seen. */
+  readonly show?: readonly string[]
   /** Where the record is written: patch, verdicts, results, graph. Made when missing; never inside `source`. */
   readonly record: string
   /**

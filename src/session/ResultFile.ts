@@ -3,6 +3,7 @@
  * Promise: a saved result survives a crash of the process; a file that is missing, unreadable or altered reads as unknown,
  * never as another result. Rules: G70, G82 (result saved -> the host is not called again), principle 1.
  */
+import { appendFileSync, mkdirSync } from "node:fs"
 import { mkdir, open, readFile, rename } from "node:fs/promises"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
@@ -25,9 +26,16 @@ export type HostOutcome = typeof HostOutcome.Type
 
 export interface ResultStore {
   readonly save: (turn: string, outcome: HostOutcome) => Effect.Effect<Digest>
+  /**
+   * Keeps a host's private text (its stderr) beside its result, at most 1 MiB; more is counted by nobody and dropped.
+   * It may hold anything and never reaches a message or a public projection (G6, S51).
+   */
+  readonly privateText: (turn: string) => (chunk: Uint8Array) => void
   /** The saved outcome when its bytes still have the digest that was journaled; null otherwise. */
   readonly load: (turn: string, digest: string | null) => Effect.Effect<HostOutcome | null>
 }
+
+const privateTextBytes = 1024 * 1024
 
 const decode = Schema.decodeUnknownSync(HostOutcome)
 
@@ -54,6 +62,16 @@ export const resultFiles = (directory: string): ResultStore => ({
       }
       return sha256(bytes)
     }),
+  privateText: (turn) => {
+    let room = privateTextBytes
+    return (chunk) => {
+      if (room <= 0) return
+      const part = chunk.subarray(0, room)
+      room -= part.length
+      mkdirSync(directory, { recursive: true, mode: 0o700 })
+      appendFileSync(join(directory, `${turn}.stderr`), part, { mode: 0o600 })
+    }
+  },
   load: (turn, digest) =>
     Effect.promise(async () => {
       try {

@@ -5,6 +5,7 @@
  * Rules: G80, G82, G85, S23; principle 2. It drives any host in any environment: a plain directory, or a workspace.
  */
 import * as Cause from "effect/Cause"
+import { PassThrough } from "node:stream"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
@@ -12,7 +13,7 @@ import { crashPoint } from "../base/CrashPoint.ts"
 import { type CoppiceError, errorFields, isCoppiceError } from "../base/CoppiceError.ts"
 import { type Authority, type Fence, Settlements, TurnInFlight, type TurnRecord, Turns } from "../governance/index.ts"
 import type { Host } from "../host/Host.ts"
-import type { TurnEnvironment } from "../host/TurnEnvironment.ts"
+import type { SpawnedProcess, TurnEnvironment } from "../host/TurnEnvironment.ts"
 import { type BriefFinding, protocolVersion, type TurnProgress, type TurnRequest } from "../host/TurnProtocol.ts"
 import type { HostOutcome, ResultStore } from "./ResultFile.ts"
 
@@ -166,10 +167,22 @@ const interrupted = (turn: TurnRecord) =>
     remedy: 'Read what it left, then start it again by name (interrupted: "retry"): a new, labelled attempt.'
   })
 
-/** Journals which process the host is, as soon as the environment has started it (S20). */
+/** The same process, with a copy of its stderr for the record. */
+const recorded = (child: SpawnedProcess, keep: (chunk: Uint8Array) => void): SpawnedProcess => {
+  const stderr = new PassThrough()
+  child.stderr.on("data", (chunk: Buffer) => {
+    keep(chunk)
+    stderr.write(chunk)
+  })
+  child.stderr.once("close", () => stderr.end())
+  return { ...child, stderr }
+}
+
+/** Journals which process the host is, as soon as the environment has started it (S20), and keeps its private text. */
 const observedEnvironment = (
   environment: TurnEnvironment,
   turn: TurnRecord,
+  keep: (chunk: Uint8Array) => void,
   run: <A, E>(effect: Effect.Effect<A, E, Authority>) => Effect.Effect<A, E>
 ): TurnEnvironment => ({
   root: environment.root,
@@ -185,7 +198,7 @@ const observedEnvironment = (
               guarantee: { diesWithParent: child.guarantee.diesWithParent, wholeTree: child.guarantee.wholeTree }
             })
           ).pipe(Effect.orDie)
-    )
+    ).pipe(Effect.map((child) => recorded(child, keep)))
 })
 
 /** The supervision failure that an interrupted host carries as a defect: an interruption alone has no room for it. */
@@ -195,10 +208,12 @@ const survivorOf = (cause: Cause.Cause<unknown>): CoppiceError | undefined =>
     .find((defect): defect is CoppiceError => isCoppiceError(defect) && defect._tag === "SupervisionFailed")
 
 /** Runs the host once. A host's failure is an outcome; a supervision failure or a cancellation ends the turn as failed. */
-const dispatch = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironment) =>
+const dispatch = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironment, results: ResultStore) =>
   Effect.gen(function* () {
     const context = yield* Effect.context<Authority>()
-    const watched = observedEnvironment(environment, turn, (effect) => Effect.provide(effect, context))
+    const watched = observedEnvironment(environment, turn, results.privateText(turn.id), (effect) =>
+      Effect.provide(effect, context)
+    )
     const endFailed = (reason: string, kind: "failed" | "supervisionFailed") =>
       Turns.fail({ turn: turn.id, reason, class: kind, spend: { usd: "unknown" } }).pipe(Effect.ignore)
     const start = performance.now()
@@ -314,7 +329,7 @@ const driveFrom = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
             ...(started.attempts.length === 0 ? {} : { retry: retryReason(started) })
           })
           crashPoint("turn.attemptSaved")
-          const outcome = yield* dispatch(spec, started, work.environment(place))
+          const outcome = yield* dispatch(spec, started, work.environment(place), work.results)
           crashPoint("turn.hostEnded")
           const digest = yield* work.results.save(started.id, outcome)
           const provenGone = spec.host.descriptor.inProcess ? null : true
