@@ -66,9 +66,13 @@ export const provideDependencies = <E, R>(
 ): Effect.Effect<Provision, E, R> =>
   Effect.gen(function* () {
     const template = join(scratch, "clean", yield* Effect.promise(() => keyOf(checkout, spec)))
-    const waiting = underWay.get(template)
-    if (waiting !== undefined) yield* Deferred.await(waiting)
-    if (yield* Effect.promise(() => exists(template))) {
+    let installed = yield* Effect.promise(() => exists(template))
+    // Whoever waited for an install that failed is alone again, and may meet others who waited too.
+    for (let other = underWay.get(template); !installed && other !== undefined; other = underWay.get(template)) {
+      yield* Deferred.await(other)
+      installed = yield* Effect.promise(() => exists(template))
+    }
+    if (installed) {
       for (const directory of spec.directories) {
         const from = join(template, directory)
         if (!(yield* Effect.promise(() => exists(from)))) continue
@@ -77,7 +81,7 @@ export const provideDependencies = <E, R>(
       }
       return "copied" as const
     }
-    const mine = yield* Deferred.make<void>()
+    const mine = Deferred.makeUnsafe<void>()
     underWay.set(template, mine)
     const made = Effect.gen(function* () {
       if (!(yield* install)) return "failed" as const

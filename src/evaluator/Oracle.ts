@@ -5,11 +5,12 @@
  * independent fixes, red on each known wrong route) before its word counts. Rules: E16, G71, C115.
  */
 import { createHash } from "node:crypto"
-import { mkdir, readdir, readFile, readlink, rm, writeFile } from "node:fs/promises"
-import { join } from "node:path"
+import { lstat, mkdir, readdir, readFile, readlink, rm, writeFile } from "node:fs/promises"
+import { basename, isAbsolute, join } from "node:path"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { git } from "../base/Command.ts"
 import { type Digest, digestJson, sha256 } from "../base/Digest.ts"
 import { newId } from "../base/Id.ts"
 import type { TurnEnvironment } from "../host/TurnEnvironment.ts"
@@ -132,6 +133,29 @@ const judged = (outcome: VerdictOutcome, reason: string, exitCode: number | null
   dependencies: null
 })
 
+const leak = judged("failed", "The patch carries the canary of the held-out tests: they were read.")
+
+/** Whether a file that the patch left in the checkout carries the canary; in a patch a binary file is compressed. */
+const carriesCanary = (checkout: string, canary: string) =>
+  Effect.gen(function* () {
+    const options = ["--porcelain", "-z", "--untracked-files=all", "--ignored=traditional", "--no-renames"]
+    const { stdout } = yield* git(["status", ...options], { cwd: checkout })
+    const paths = stdout.toString("latin1").split("\0").slice(0, -1)
+    for (const line of paths) {
+      const path = Buffer.concat([Buffer.from(`${checkout}/`), Buffer.from(line.slice(3), "latin1")])
+      const bytes = yield* Effect.promise(() => contentOf(path))
+      if (bytes.includes(canary)) return true
+    }
+    return false
+  })
+
+/** What a name holds: a file's bytes, a link's target, nothing where it is gone. */
+const contentOf = async (path: Buffer): Promise<Buffer> => {
+  const stat = await lstat(path).catch(() => null)
+  if (stat?.isSymbolicLink() === true) return readlink(path, "buffer")
+  return stat?.isFile() === true ? readFile(path) : Buffer.alloc(0)
+}
+
 const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
   Effect.scoped(
     Effect.gen(function* () {
@@ -153,6 +177,7 @@ const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
             ? judged("failed", `The patch does not apply to a clean checkout: ${applied.failure.detail}`)
             : yield* applied.failure
         }
+        if (spec.canary !== undefined && (yield* carriesCanary(checkout, spec.canary))) return leak
       }
       const environment = spec.environment(checkout)
       const { dependencies } = spec
@@ -176,7 +201,10 @@ const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
       }
       for (const step of spec.prepare) {
         const run = yield* runJudge(environment, step.argv, { timeLimitMs: spec.timeLimitMs })
-        const name = step.argv.slice(0, 3).join(" ")
+        const name = step.argv
+          .slice(0, 3)
+          .map((word) => (isAbsolute(word) ? basename(word) : word))
+          .join(" ")
         if (run.timedOut) return judged("inconclusive", `Preparing the checkout (${name}) ran out of time.`)
         if (run.exitCode !== 0) {
           return step.blame === "machine"
@@ -208,6 +236,24 @@ const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
     })
   )
 
+/** Stands for the judge's files where they cannot be read: not the digest of any directory. */
+const unreadable = sha256("the judge's own files cannot be read")
+
+const heldOutDigest = (spec: OracleSpec) =>
+  Effect.promise(() => directoryDigest(spec.heldOut).catch((): Digest => unreadable))
+
+const makeScratch = (path: string) =>
+  Effect.tryPromise({
+    try: () => mkdir(path, { recursive: true, mode: 0o700 }),
+    catch: () => ({
+      message: "The directory for clean checkouts cannot be made.",
+      remedy: "Pass a `scratch` that this process may write to."
+    })
+  })
+
+/** A check or a tool may print a path of this machine; a reason reaches public records (G6). */
+const absolutePath = /(^|[\s"'`(=:,[])\/[^\s"'`)\],]+/g
+
 /**
  * Judges a patch against the spec's base and gives a verdict with an id of its own. Never fails: what keeps the judge from
  * working is itself a verdict (`unavailable`), and the reason says what to do.
@@ -216,21 +262,23 @@ export const judge = (spec: OracleSpec, input: JudgeInput): Effect.Effect<Verdic
   Effect.gen(function* () {
     const at = yield* Clock.currentTimeMillis
     const start = yield* Clock.currentTimeNanos
-    yield* Effect.promise(() => mkdir(spec.scratch, { recursive: true, mode: 0o700 }))
-    const before = yield* Effect.promise(() => directoryDigest(spec.heldOut))
+    const before = yield* heldOutDigest(spec)
     const leaked = spec.canary !== undefined && input.patch !== null && Buffer.from(input.patch).includes(spec.canary)
     const found = leaked
-      ? judged("failed", "The patch carries the canary of the held-out tests: they were read.")
-      : yield* prepareAndJudge(spec, input).pipe(
-          Effect.catch((error) => Effect.succeed(judged("unavailable", `${error.message} ${error.remedy}`)))
-        )
-    const after = yield* Effect.promise(() => directoryDigest(spec.heldOut))
+      ? leak
+      : before === unreadable
+        ? judged("unavailable", "The judge's own files cannot be read. Restore the directory that `heldOut` names.")
+        : yield* Effect.andThen(makeScratch(spec.scratch), prepareAndJudge(spec, input)).pipe(
+            Effect.catch((error) => Effect.succeed(judged("unavailable", `${error.message} ${error.remedy}`)))
+          )
+    const after = yield* heldOutDigest(spec)
     const voided = before !== after
     const end = yield* Clock.currentTimeNanos
     return {
       id: newId("verdict"),
       oracle: spec.name,
       ...found,
+      reason: found.reason.replace(absolutePath, "$1…"),
       ...(voided
         ? {
             outcome: "inconclusive" as const,
