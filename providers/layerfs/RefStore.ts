@@ -5,6 +5,7 @@
  */
 import type { Digest } from "../../src/base/Digest.ts"
 import type { TreePath } from "../../src/base/PathBytes.ts"
+import type { ProcessIdentity } from "../../src/base/Spawn.ts"
 import type { Actor, Projection } from "../../src/workspace/WorkspaceProvider.ts"
 import type { PackedObject } from "./ObjectStore.ts"
 
@@ -41,6 +42,8 @@ export interface WorkspaceRow {
   readonly holderPid: number | null
   readonly holderStart: string | null
   readonly bootId: string | null
+  /** The process that opened it: when that has died, its holder is about to. Rows of earlier versions do not name it. */
+  readonly owner?: ProcessIdentity
   readonly lowers: readonly string[]
   readonly mountOptions: string
   readonly kernel: string

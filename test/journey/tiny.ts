@@ -32,13 +32,20 @@ export interface TinyOutcome {
 }
 
 /** Runs the repair, perhaps killed at a named point. */
-export const runTiny = (record: string, options: { crashAt?: string; interrupted?: "explain" } = {}): TinyOutcome => {
-  const result = spawnSync(process.execPath, [program, record, options.interrupted ?? "retry"], {
-    encoding: "utf8",
-    maxBuffer: 64 * 1024 * 1024,
-    timeout: 100_000,
-    env: { ...process.env, ...(options.crashAt === undefined ? {} : { COPPICE_CRASH_AT: options.crashAt }) }
-  })
+export const runTiny = (
+  record: string,
+  options: { crashAt?: string; interrupted?: "explain"; all?: boolean } = {}
+): TinyOutcome => {
+  const result = spawnSync(
+    process.execPath,
+    [program, record, options.interrupted ?? "retry", options.all === true ? "all" : "two"],
+    {
+      encoding: "utf8",
+      maxBuffer: 64 * 1024 * 1024,
+      timeout: 100_000,
+      env: { ...process.env, ...(options.crashAt === undefined ? {} : { COPPICE_CRASH_AT: options.crashAt }) }
+    }
+  )
   const line = result.stdout.trim().split("\n").at(-1) ?? ""
   return {
     signal: result.signal,

@@ -15,6 +15,7 @@ import type { HarvestInput, Spool } from "./Harvest.ts"
 import { Holder, HolderFailed } from "./Holder.ts"
 import { type EndableInside, insideOf } from "./Inside.ts"
 import { notIsolated, planIsolation, readBack, withoutProtection } from "./Isolation.ts"
+import { currentIdentity } from "../../../src/base/ProcessIdentity.ts"
 import { bootId, kernelRelease, startTimeOf, type Tools } from "./Machine.ts"
 import { defaultMountPath, type MountPlace, mountPlace, refuse } from "./MountPath.ts"
 import { type MountPlan, mountTable } from "./MountTable.ts"
@@ -264,6 +265,7 @@ const rowOf = (input: RowInput, mountPath: string, holder: Holder | null): Works
   holderPid: holder?.identity.pid ?? process.pid,
   holderStart: holder === null ? startTimeOf(process.pid) : holder.identity.startTime,
   bootId: bootId(),
+  owner: currentIdentity(),
   lowers: input.lowers,
   mountOptions: input.mountOptions,
   kernel: kernelRelease(),

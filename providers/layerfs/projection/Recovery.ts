@@ -6,6 +6,7 @@
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { newId } from "../../../src/base/Id.ts"
+import { isAlive } from "../../../src/base/ProcessIdentity.ts"
 import { RefNotFound, Unavailable, WorkspaceUnreadable } from "../../../src/workspace/WorkspaceError.ts"
 import type { CommitOptions, CheckpointOutcome, LeftWorkspace } from "../../../src/workspace/WorkspaceProvider.ts"
 import type { WorkspaceRow } from "../RefStore.ts"
@@ -27,13 +28,38 @@ const holderLives = (row: WorkspaceRow): boolean =>
   row.holderStart !== null &&
   startTimeOf(row.holderPid) === row.holderStart
 
+/** True when the row speaks of pids that mean nothing here: another pid namespace of this boot, a container for example. */
+const outOfSight = (row: WorkspaceRow): boolean => row.owner !== undefined && isAlive(row.owner) === "unknown"
+
+const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+/**
+ * A holder outlives a killed owner by the moment that the kernel takes to end it. Asked in that moment, its workspace
+ * would look alive and be passed over; so its end is hurried and waited for, at most 10 s. The start time in the row makes sure that
+ * no other process is meant.
+ */
+const settleOrphans = async (rows: readonly WorkspaceRow[]): Promise<void> => {
+  for (const row of rows) {
+    if (row.state !== "open" || row.owner === undefined || isAlive(row.owner) !== false) continue
+    for (let waited = 0; holderLives(row) && waited < 10_000; waited += 10) {
+      try {
+        process.kill(row.holderPid!, "SIGKILL")
+      } catch {
+        // Gone between the look and the signal.
+      }
+      await wait(10)
+    }
+  }
+}
+
 const stateOf = (row: WorkspaceRow): LeftWorkspace["state"] | undefined => {
   if (row.state === "kept") return "kept"
-  return row.state === "open" && !holderLives(row) ? "interrupted" : undefined
+  return row.state === "open" && !outOfSight(row) && !holderLives(row) ? "interrupted" : undefined
 }
 
 export const listLeft = async (store: StorePort): Promise<readonly LeftWorkspace[]> => {
   const rows = await store.workspaces(["open", "kept"])
+  await settleOrphans(rows)
   return rows.flatMap((row) => {
     const state = stateOf(row)
     const { id, branch, base, projection, at } = row

@@ -30,7 +30,10 @@ const program = Effect.gen(function* () {
     title: "make the value right",
     budget: { usd: 5, slots: 20 },
     source,
-    routes: [route("a1", "hide"), route("a2", "give-up"), route("a3", "half"), route("a4", "nothing")],
+    routes:
+      process.argv[4] === "all"
+        ? [route("a1", "hide"), route("a2", "give-up"), route("a3", "half"), route("a4", "nothing")]
+        : [route("a1", "hide"), route("a3", "half")],
     receiver: route("r1", "finish"),
     oracle: {
       name: "tiny-oracle",
