@@ -28,7 +28,8 @@ export interface MinimalOptions {
 export const minimal = (options: MinimalOptions = {}): Layer.Layer<Authority | Assembly, AssemblyError> =>
   authorityLayer({
     preset: "minimal",
-    ...options,
+    options,
+    allowed: { store: "path", project: "path" },
     modules: [workModule, sessionModule],
     enabled: new Map([
       ["authority-sqlite", "the preset's authority"],

@@ -54,7 +54,8 @@ export const standard = (
   if (wanted === "layerfs") enabled.set("layerfs", "the preset's workspaces")
   const core = authorityLayer({
     preset: "standard",
-    ...options,
+    options,
+    allowed: { store: "path", project: "path", workspaces: ["layerfs", "off"] },
     modules: [workModule, sessionModule, exploreModule],
     enabled
   })

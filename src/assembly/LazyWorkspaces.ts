@@ -1,10 +1,11 @@
 /**
  * A workspace provider that is loaded and opened when it is first used, and not before.
  * Promise: until the first call no module, file, process or thread of the provider exists (P4); concurrent first calls open
- * it once; it closes with the scope that made it. Rules: P4, P9, W2.
+ * it once, a failed opening is tried again by the next; it closes with the scope that made it. Rules: P4, P9, W2.
  */
 import * as Effect from "effect/Effect"
 import * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
 import type { StoreError, WorkspaceProvider } from "../workspace/WorkspaceProvider.ts"
 
 /** Wraps `acquire`, which imports and opens the real provider inside the given scope. */
@@ -13,7 +14,22 @@ export const lazyWorkspaces = (
 ): Effect.Effect<WorkspaceProvider, never, Scope.Scope> =>
   Effect.gen(function* () {
     const scope = yield* Effect.scope
-    const provider = yield* Effect.cached(Effect.provideService(acquire, Scope.Scope, scope))
+    const one = yield* Semaphore.make(1)
+    let opened: WorkspaceProvider | undefined
+    // Only a success is kept: a store that was busy or misplaced may be opened by the next call. Not interruptible, so
+    // that a caller who gives up leaves no half-open store to the scope.
+    const open = Effect.suspend(() =>
+      opened !== undefined
+        ? Effect.succeed(opened)
+        : Effect.tap(Effect.provideService(acquire, Scope.Scope, scope), (made) =>
+            Effect.sync(() => {
+              opened = made
+            })
+          )
+    )
+    const provider = Effect.suspend(() =>
+      opened !== undefined ? Effect.succeed(opened) : one.withPermit(Effect.uninterruptible(open))
+    )
     const use = <A, E, R>(f: (p: WorkspaceProvider) => Effect.Effect<A, E, R>): Effect.Effect<A, E | StoreError, R> =>
       Effect.flatMap(provider, f)
     return {

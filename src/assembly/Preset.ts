@@ -33,10 +33,15 @@ export type AssemblyError = PresetOptionsError | StoreLocation | AuthorityUnusab
 
 export const coppiceVersion = "0.1.0"
 
+/** What an option may be: a path, or one of these words. */
+export type OptionValues = "path" | readonly string[]
+
 export interface PresetParts {
   readonly preset: AssemblyReport["preset"]
-  readonly store?: string | undefined
-  readonly project?: string | undefined
+  /** As the application gave them. */
+  readonly options: { readonly store?: string | undefined; readonly project?: string | undefined }
+  /** Every option that the preset has. */
+  readonly allowed: Readonly<Record<string, OptionValues>>
   readonly modules: readonly AuthorityModule[]
   readonly enabled: ReadonlyMap<ProviderName, string>
 }
@@ -51,7 +56,28 @@ const report = (parts: PresetParts, registry: Registry): AssemblyReport => ({
   sessionModes: ["managed_runtime"]
 })
 
-const known = new Set(["preset", "store", "project", "modules", "enabled", "workspaces"])
+/** The first option that the preset does not have, or whose value it does not know; undefined values count as absent. */
+const wrongOption = ({ preset, options, allowed }: PresetParts): PresetOptionsError | undefined => {
+  for (const [option, value] of Object.entries(options) as [string, unknown][]) {
+    const values = Object.hasOwn(allowed, option) ? allowed[option] : undefined
+    if (values === undefined) {
+      return new PresetOptionsError({
+        option,
+        message: `The preset ${preset} has no option called ${option}.`,
+        remedy: `Remove it, or use one of ${Object.keys(allowed).join(", ")}.`
+      })
+    }
+    const fits = values === "path" ? typeof value === "string" && value !== "" : values.includes(value as string)
+    if (value !== undefined && !fits) {
+      return new PresetOptionsError({
+        option,
+        message: `The option ${option} of the preset ${preset} has a value that it does not take.`,
+        remedy: values === "path" ? "Give the path of a directory." : `Give one of ${values.join(", ")}.`
+      })
+    }
+  }
+  return undefined
+}
 
 /** The authority and the assembly of a preset. */
 export const authorityLayer = (parts: PresetParts): Layer.Layer<Authority | Assembly, AssemblyError> => {
@@ -60,15 +86,9 @@ export const authorityLayer = (parts: PresetParts): Layer.Layer<Authority | Asse
   const authority = Layer.effect(
     Authority,
     Effect.gen(function* () {
-      const unknown = Object.keys(parts).find((option) => !known.has(option))
-      if (unknown !== undefined) {
-        return yield* new PresetOptionsError({
-          option: unknown,
-          message: `The preset ${parts.preset} has no option called ${unknown}.`,
-          remedy: "Remove it, or correct its name."
-        })
-      }
-      const directory = yield* storeDirectory(parts)
+      const wrong = wrongOption(parts)
+      if (wrong !== undefined) return yield* wrong
+      const directory = yield* storeDirectory(parts.options)
       const provider = yield* registry.load("authority-sqlite", "opened by the preset")
       const store = yield* provider.sqliteAuthority({ directory, modules: parts.modules })
       registry.markReady("authority-sqlite", true)

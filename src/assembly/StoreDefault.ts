@@ -4,8 +4,7 @@
  * be given; never inside the project that will be imported. Rules: 01 "On disk"; W13.
  */
 import { existsSync, realpathSync } from "node:fs"
-import { homedir } from "node:os"
-import { basename, dirname, join, resolve, sep } from "node:path"
+import { basename, dirname, isAbsolute, join, resolve, sep } from "node:path"
 import * as Effect from "effect/Effect"
 import { sha256 } from "../base/Digest.ts"
 import { StoreLocation } from "../workspace/WorkspaceError.ts"
@@ -14,16 +13,39 @@ import { StoreLocation } from "../workspace/WorkspaceError.ts"
 const realish = (path: string): string =>
   existsSync(path) ? realpathSync(path) : join(realish(dirname(path)), basename(path))
 
+const realOrNothing = (path: string): string | undefined => {
+  try {
+    return realpathSync(path)
+  } catch {
+    return undefined
+  }
+}
+
+/** The user's state directory. As the XDG specification says, an empty or relative path counts as not set. */
+const stateHome = (): string | undefined => {
+  const given = process.env["XDG_STATE_HOME"] ?? ""
+  if (isAbsolute(given)) return given
+  const home = process.env["HOME"] ?? ""
+  return isAbsolute(home) ? join(home, ".local", "state") : undefined
+}
+
 /** The store's directory for a project, or `StoreLocation` with what to do. Makes nothing. */
 export const storeDirectory = (options: {
   readonly store?: string | undefined
   readonly project?: string | undefined
 }): Effect.Effect<string, StoreLocation> =>
   Effect.suspend(() => {
-    const project = realpathSync(options.project ?? process.cwd())
-    const home =
-      process.env["XDG_STATE_HOME"] ??
-      (process.env["HOME"] === undefined ? undefined : join(homedir(), ".local", "state"))
+    const project = realOrNothing(options.project ?? process.cwd())
+    if (project === undefined) {
+      return Effect.fail(
+        new StoreLocation({
+          path: options.project ?? "",
+          message: "The project that the store is for does not exist.",
+          remedy: "Pass the directory of an existing project."
+        })
+      )
+    }
+    const home = stateHome()
     const directory =
       options.store ?? (home === undefined ? undefined : join(home, "coppice", sha256(project).slice(7, 7 + 32)))
     if (directory === undefined) {
