@@ -7,6 +7,6 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 60_000,
     hookTimeout: 120_000,
-    reporters: ["default", ["json", { outputFile: ".reports/tests.json" }]]
+    reporters: ["default", ["json", { outputFile: process.env["COPPICE_REPORT"] ?? ".reports/direct.json" }]]
   }
 })

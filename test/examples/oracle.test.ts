@@ -120,10 +120,17 @@ describe("the oracle", () => {
           name: "ledger",
           repository: base.path,
           base: base.commit,
-          prepare: [
-            { argv: ["npm", "ci", "--prefer-offline", "--no-audit", "--no-fund"], blame: "machine" },
-            { argv: ["npm", "run", "-s", "build"], blame: "candidate" }
-          ],
+          dependencies: {
+            install: ["npm", "ci", "--prefer-offline", "--no-audit", "--no-fund"],
+            decidedBy: [
+              "package-lock.json",
+              "package.json",
+              "packages/core/package.json",
+              "packages/gate/package.json"
+            ],
+            directories: ["node_modules"]
+          },
+          prepare: [{ argv: ["npm", "run", "-s", "build"], blame: "candidate" }],
           judge: [process.execPath, inExample("held-out/verify.mjs")],
           heldOut: inExample("held-out"),
           canary: readFileSync(inExample("held-out/canary"), "utf8").trim(),
