@@ -11,7 +11,15 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { crashPoint } from "../base/CrashPoint.ts"
 import { type CoppiceError, errorFields, isCoppiceError } from "../base/CoppiceError.ts"
-import { type Authority, type Fence, Settlements, TurnInFlight, type TurnRecord, Turns } from "../governance/index.ts"
+import {
+  type Authority,
+  type Fence,
+  NotFound,
+  Settlements,
+  TurnInFlight,
+  type TurnRecord,
+  Turns
+} from "../governance/index.ts"
 import type { Host } from "../host/Host.ts"
 import type { SpawnedProcess, TurnEnvironment } from "../host/TurnEnvironment.ts"
 import { type BriefFinding, protocolVersion, type TurnProgress, type TurnRequest } from "../host/TurnProtocol.ts"
@@ -38,6 +46,11 @@ export interface TurnSpec {
   /** The most that the turn may cost; reserved before dispatch (G55). */
   readonly bound: { readonly usd?: number; readonly slots?: number }
   readonly timeLimitMs: number
+  /**
+   * The settled turn after which this one comes, where a todo was kept open and gets a further turn. Without it the todo's
+   * one turn is meant: driving that again after its close gives its receipt.
+   */
+  readonly after?: string
   /** What to do with a turn whose earlier attempt ended without a result. */
   readonly interrupted: "explain" | "retry"
   readonly onProgress?: (progress: TurnProgress) => void
@@ -109,18 +122,30 @@ const startOver = (spec: TurnSpec, failed: TurnRecord) =>
     (again): Found => ({ ...again, failure: failed.failure, next: "run" })
   )
 
+const noTurn = (id: string) =>
+  new NotFound({
+    kind: "turn",
+    id,
+    message: `This todo has no turn with the id ${id}.`,
+    remedy: "Name a turn of the same todo in `after`, or leave it out."
+  })
+
 /** The open turn of this todo, or a new one. */
 const findOrAdmit = (spec: TurnSpec) =>
   Effect.gen(function* () {
     const { items } = yield* Turns.list({ goal: spec.goal.id })
-    const known = items.findLast((turn) => turn.todo === spec.todo.id && turn.state !== "failed")
+    const ofTodo = items.filter((turn) => turn.todo === spec.todo.id)
+    const before = spec.after === undefined ? -1 : ofTodo.findIndex((turn) => turn.id === spec.after)
+    if (spec.after !== undefined && before < 0) return yield* noTurn(spec.after)
+    const mine = ofTodo.slice(before + 1)
+    const known = mine.findLast((turn) => turn.state !== "failed")
     if (known !== undefined) {
       if (drivenHere.has(known.id)) return yield* inFlightHere(known)
       // Settling gave the lease back: what is left to do needs no authority over the todo any more.
       const settled = known.state === "closed" || known.phase === "settle"
       return yield* Turns.resume({ turn: known.id, ...(settled ? {} : { fence: spec.fence }) })
     }
-    const failed = items.findLast((turn) => turn.todo === spec.todo.id)
+    const failed = mine.at(-1)
     if (failed !== undefined && failed.agent === spec.agent) {
       if (spec.interrupted === "explain") return yield* interrupted(failed)
       return yield* startOver(spec, failed)

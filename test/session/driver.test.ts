@@ -84,6 +84,42 @@ describe("a turn on the minimal preset", () => {
     assert.deepEqual(await scene.quota(), { reserved: 0, spent: 0.25, owed: 0 })
   })
 
+  test("G80 G72 a todo that was kept open gets a further turn after the settled one, once, however often it is asked for", async () => {
+    const scene = await newScene()
+    const asked: TurnRequest[] = []
+    const first = await scene.run(scene.drive(writer(scene, "nearly", asked)))
+    const after = first.turn.id
+    const second = await scene.run(scene.drive(writer(scene, "right", asked), { after }))
+    const again = await scene.run(scene.drive(writer(scene, "wrong", asked), { after }))
+    assert.notEqual(second.turn.id, after)
+    assert.deepEqual([again.turn.id, again.settlement], [second.turn.id, second.settlement])
+    assert.deepEqual(
+      asked.map((request) => request.turnKey),
+      [after, second.turn.id]
+    )
+    assert.deepEqual(await scene.settlements(), { total: 2, accepted: 1 })
+    assert.deepEqual(await scene.quota(), { reserved: 0, spent: 0.5, owed: 0 })
+    assert.deepInclude(await scene.fails(scene.drive(writer(scene), { after: "turn_nowhere" })), { code: "NOT_FOUND" })
+  })
+
+  test("S24 a turn adds no signal or exit handler to the application's process, neither while it runs nor afterwards", async () => {
+    const scene = await newScene()
+    const events = ["SIGINT", "SIGTERM", "SIGHUP", "SIGCHLD", "beforeExit", "exit", "uncaughtException"]
+    const listeners = () => events.map((event) => process.listenerCount(event))
+    const before = listeners()
+    let during: readonly number[] = []
+    const script = 'echo \'{"coppice":"progress","text":"here"}\' >&2; cat > /dev/null; exit 1'
+    await scene.run(
+      scene.drive(processHost(["sh", "-c", script]), {
+        onProgress: () => {
+          during = listeners()
+        }
+      })
+    )
+    assert.deepEqual(during, before)
+    assert.deepEqual(listeners(), before)
+  })
+
   test("G80 G72 S51 S23 with a process: its identity and guarantee are journaled between dispatch and result, and it is proven gone", async () => {
     const scene = await newScene()
     const done = await scene.run(scene.drive(shellWriter()))
