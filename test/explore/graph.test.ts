@@ -186,8 +186,14 @@ describe("candidates", () => {
     assert.equal(await codeOf(scene, Explore.linkCandidate(nowhere)), "EXPLORE_NOT_FOUND")
     assert.deepEqual((await graph(scene)).candidates, [])
     await link(scene, at, "x")
-    await link(scene, at, "x")
-    assert.deepEqual((await graph(scene)).candidates, [{ node: at, identity: identityOf("x"), commit: "cmt_x" }])
+    const other = await node(scene)
+    await link(scene, other, "y")
+    // Linked again, under another commit too, it stays where and what it was.
+    await link(scene, at, "x", "cmt_later")
+    assert.deepEqual((await graph(scene)).candidates, [
+      { node: at, identity: identityOf("x"), commit: "cmt_x" },
+      { node: other, identity: identityOf("y"), commit: "cmt_y" }
+    ])
   })
 
   test("E2 one experiment spans several commits, and one checkpoint serves several nodes", async () => {

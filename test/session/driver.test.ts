@@ -345,6 +345,32 @@ describe("what goes wrong", () => {
   })
 })
 
+test("G81 G35 a call under a newer lease does not take a turn over from a call of this process that is still driving it", async () => {
+  const scene = await newScene()
+  const asked: TurnRequest[] = []
+  let release = (): void => {}
+  const waiting = new Promise<void>((done) => {
+    release = done
+  })
+  const host = inProcessHost("slow", async ({ request }) => {
+    asked.push(request)
+    await waiting
+    return answer(request)
+  })
+  const first = scene.fails(scene.drive(host))
+  await eventually("the host runs", () => asked.length === 1)
+  await scene.run(Leases.release({ fence: scene.fence }))
+  const { fence } = await scene.run(Leases.acquire({ todo: scene.todo, agent: "ada" }))
+  const before = (await scene.journal()).length
+  assert.equal((await scene.fails(scene.drive(host, { fence, interrupted: "retry" }))).code, "TURN_IN_FLIGHT")
+  assert.equal((await scene.journal()).length, before)
+  release()
+  assert.equal((await first).code, "LEASE_LOST")
+  assert.deepInclude((await scene.turns())[0]!.result!, { status: "ok", usd: 0.25 })
+  const done = await scene.run(scene.drive(host, { fence }))
+  assert.deepEqual([asked.length, done.turn.state], [1, "closed"])
+})
+
 const exists = (scene: Scene, name: string): boolean => {
   try {
     read(scene, name)
