@@ -7,8 +7,9 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
 import type { Json } from "../base/Digest.ts"
-import type { AuthorityModule, Command, Decision, JournalEvent, Load, Statement } from "../governance/Module.ts"
+import type { AuthorityModule, Command, Decision, Load } from "../governance/Module.ts"
 import type { Row } from "../sqlite/Database.ts"
+import { migrations, project } from "./ExploreTables.ts"
 
 // --- model -----------------------------------------------------------------------------------------------------------
 
@@ -88,6 +89,7 @@ export class ExploreRefused extends Schema.TaggedError<ExploreRefused>()("Explor
     "findingNotUsed",
     "noNewWork",
     "alreadyAdopted",
+    "otherCommit",
     "unknownCommand"
   ])
 }) {}
@@ -122,6 +124,8 @@ interface State {
   readonly handoff: Row | undefined
   /** The first goal, candidate or piece of evidence that is named and does not exist. */
   readonly missing: string | undefined
+  /** The commit under which the candidate of a link is known already. */
+  readonly commit: string | undefined
 }
 
 const strings = (value: unknown): readonly string[] =>
@@ -150,6 +154,16 @@ function* findMissing(command: Command, goal: string | undefined): Load<string |
   return undefined
 }
 
+function* knownCommit(command: Command): Load<string | undefined> {
+  const { identity } = command.payload as Record<string, unknown>
+  if (command.type !== "linkCandidate" || typeof identity !== "string") return undefined
+  const known = yield {
+    sql: "SELECT commit_id FROM explore_candidate WHERE identity = ? LIMIT 1",
+    params: [identity]
+  }
+  return known[0] === undefined ? undefined : String(known[0]["commit_id"])
+}
+
 function* load(command: Command): Load<State> {
   const rows = new Map<string, { kind: "node" | "finding"; goal: string; superseded: boolean }>()
   for (const id of referenced(command)) {
@@ -167,7 +181,8 @@ function* load(command: Command): Load<State> {
   const handoffs =
     typeof wanted === "string" ? yield { sql: "SELECT * FROM explore_handoff WHERE id = ?", params: [wanted] } : []
   const goal = strings((command.payload as Record<string, unknown>)["goal"])[0] ?? strings(handoffs[0]?.["goal"])[0]
-  return { rows, handoff: handoffs[0], missing: yield* findMissing(command, goal) }
+  const missing = yield* findMissing(command, goal)
+  return { rows, handoff: handoffs[0], missing, commit: yield* knownCommit(command) }
 }
 
 // --- decisions -------------------------------------------------------------------------------------------------------
@@ -313,6 +328,13 @@ const decide: AuthorityModule<State>["decide"] = (state, command, context) => {
     case "linkCandidate": {
       const node = state.rows.get(p.node)
       if (node?.kind !== "node" || node.goal !== p.goal) return notFound(p.node)
+      if (state.commit !== undefined && state.commit !== p.commit) {
+        return refused(
+          "otherCommit",
+          `That candidate is known as commit ${state.commit}.`,
+          "Link the identity that was computed for this commit: an identity names exactly one."
+        )
+      }
       return one("explore.candidateLinked", p.node, p, { node: p.node, identity: p.identity })
     }
     case "offerHandoff":
@@ -324,114 +346,7 @@ const decide: AuthorityModule<State>["decide"] = (state, command, context) => {
   }
 }
 
-// --- projection ------------------------------------------------------------------------------------------------------
-
-const project: AuthorityModule["project"] = (event: JournalEvent, meta) => {
-  const d = event.data as Record<string, any>
-  const statements: Statement[] = []
-  const put = (sql: string, ...params: Statement["params"]) => statements.push({ sql, params })
-  switch (event.type) {
-    case "explore.nodeAdded":
-      put(
-        "INSERT INTO explore_node (id, goal, kind, title, text, agent, seq, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        d["id"],
-        d["goal"],
-        d["kind"],
-        d["title"],
-        d["text"] ?? null,
-        d["agent"],
-        meta.seq,
-        meta.at
-      )
-      if (d["supersedes"]) put("UPDATE explore_node SET superseded_by = ? WHERE id = ?", d["id"], d["supersedes"])
-      break
-    case "explore.edgeAdded":
-      put(
-        "INSERT INTO explore_edge (id, goal, kind, source, target, seq) VALUES (?, ?, ?, ?, ?, ?)",
-        d["id"],
-        d["goal"],
-        d["kind"],
-        d["from"],
-        d["to"],
-        meta.seq
-      )
-      break
-    case "explore.findingAdded":
-      put(
-        "INSERT INTO explore_finding (id, goal, node, status, text, agent, evidence, seq, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        d["id"],
-        d["goal"],
-        d["node"],
-        d["status"],
-        d["text"],
-        d["agent"],
-        JSON.stringify(d["evidence"]),
-        meta.seq,
-        meta.at
-      )
-      if (d["supersedes"]) put("UPDATE explore_finding SET superseded_by = ? WHERE id = ?", d["id"], d["supersedes"])
-      break
-    case "explore.candidateLinked":
-      put(
-        "INSERT INTO explore_candidate (node, goal, identity, commit_id, seq) VALUES (?, ?, ?, ?, ?) ON CONFLICT (node, identity) DO NOTHING",
-        d["node"],
-        d["goal"],
-        d["identity"],
-        d["commit"],
-        meta.seq
-      )
-      break
-    case "explore.handoffOffered":
-      put(
-        "INSERT INTO explore_handoff (id, goal, sender, receiver, identity, findings, seq) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        d["id"],
-        d["goal"],
-        d["from"],
-        d["to"],
-        d["identity"],
-        JSON.stringify(d["findings"]),
-        meta.seq
-      )
-      break
-    case "explore.handoffVerified":
-      put("UPDATE explore_handoff SET verified = 1 WHERE id = ?", d["handoff"])
-      break
-    case "explore.handoffAdopted":
-      put(
-        "UPDATE explore_handoff SET adopted = 1, used = ?, result_identity = ? WHERE id = ?",
-        JSON.stringify(d["usedFindings"]),
-        d["resultIdentity"],
-        d["handoff"]
-      )
-      break
-  }
-  return statements
-}
-
-const migrations = [
-  {
-    version: 1,
-    name: "explore graph",
-    sql: `
-CREATE TABLE explore_node (id TEXT PRIMARY KEY, goal TEXT NOT NULL, kind TEXT NOT NULL, title TEXT NOT NULL, text TEXT,
-  agent TEXT, superseded_by TEXT, seq BIGINT NOT NULL, at BIGINT NOT NULL);
-CREATE INDEX explore_node_goal ON explore_node (goal, seq);
-CREATE TABLE explore_edge (id TEXT PRIMARY KEY, goal TEXT NOT NULL, kind TEXT NOT NULL, source TEXT NOT NULL,
-  target TEXT NOT NULL, seq BIGINT NOT NULL);
-CREATE INDEX explore_edge_goal ON explore_edge (goal, seq);
-CREATE TABLE explore_finding (id TEXT PRIMARY KEY, goal TEXT NOT NULL, node TEXT NOT NULL REFERENCES explore_node (id),
-  status TEXT NOT NULL, text TEXT NOT NULL, agent TEXT, evidence TEXT NOT NULL, superseded_by TEXT,
-  seq BIGINT NOT NULL, at BIGINT NOT NULL);
-CREATE INDEX explore_finding_goal ON explore_finding (goal, seq);
-CREATE TABLE explore_candidate (node TEXT NOT NULL REFERENCES explore_node (id), goal TEXT NOT NULL,
-  identity TEXT NOT NULL, commit_id TEXT NOT NULL, seq BIGINT NOT NULL, PRIMARY KEY (node, identity));
-CREATE TABLE explore_handoff (id TEXT PRIMARY KEY, goal TEXT NOT NULL, sender TEXT NOT NULL, receiver TEXT NOT NULL,
-  identity TEXT NOT NULL, findings TEXT NOT NULL, verified INTEGER NOT NULL DEFAULT 0, adopted INTEGER NOT NULL DEFAULT 0,
-  used TEXT, result_identity TEXT, seq BIGINT NOT NULL);
-CREATE INDEX explore_handoff_goal ON explore_handoff (goal, seq);
-`
-  }
-] as const
+// --- module ----------------------------------------------------------------------------------------------------------
 
 /** The explore room's part of the authority file, beside the work module. Activated only by a preset that offers explore. */
 export const exploreModule: AuthorityModule<State> = {

@@ -188,8 +188,12 @@ describe("candidates", () => {
     await link(scene, at, "x")
     const other = await node(scene)
     await link(scene, other, "y")
-    // Linked again, under another commit too, it stays where and what it was.
-    await link(scene, at, "x", "cmt_later")
+    // An identity names one commit (W5): linked again it stays where it was, and under another commit it is refused.
+    await link(scene, at, "x")
+    for (const to of [at, other]) {
+      const contradiction = { goal: scene.goal, node: to, identity: identityOf("x"), commit: "cmt_later" }
+      assert.equal(await codeOf(scene, Explore.linkCandidate(contradiction)), "EXPLORE_REFUSED otherCommit")
+    }
     assert.deepEqual((await graph(scene)).candidates, [
       { node: at, identity: identityOf("x"), commit: "cmt_x" },
       { node: other, identity: identityOf("y"), commit: "cmt_y" }
