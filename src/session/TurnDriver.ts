@@ -34,6 +34,13 @@ export class TurnInterrupted extends Schema.TaggedError<TurnInterrupted>()("Turn
   turn: Schema.String
 }) {}
 
+/** The host says that it cannot run here. Nothing was admitted, held or dispatched (P3). */
+export class HostNotReady extends Schema.TaggedError<HostNotReady>()("HostNotReady", {
+  ...errorFields("HOST_NOT_READY"),
+  host: Schema.String,
+  missing: Schema.Array(Schema.String)
+}) {}
+
 /** What is to be done, by whom, with which authority and at what most. */
 export interface TurnSpec {
   readonly goal: { readonly id: string; readonly title: string }
@@ -115,12 +122,31 @@ const requestOf = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironmen
 
 type Found = TurnRecord & { readonly next: string }
 
+/** Asked before anything is held for a dispatch: what is missing is found before anything runs. */
+const hostReady = ({ host }: TurnSpec) =>
+  Effect.flatMap(host.probe, ({ ready, missing }) =>
+    ready
+      ? Effect.void
+      : new HostNotReady({
+          host: host.descriptor.kind,
+          missing: [...missing],
+          message: `The host ${host.descriptor.kind} is not ready: it lacks ${missing.join(", ")}.`,
+          remedy: "Provide what it lacks, or choose another host; nothing was started."
+        })
+  )
+
 /** A failed turn again, under the same id: a new bound, and a new attempt that says why (G82). */
 const startOver = (spec: TurnSpec, failed: TurnRecord) =>
-  Effect.map(
-    Turns.retry({ turn: failed.id, fence: spec.fence, bound: spec.bound, reason: retryReason(failed) }),
-    (again): Found => ({ ...again, failure: failed.failure, next: "run" })
-  )
+  Effect.gen(function* () {
+    yield* hostReady(spec)
+    const again = yield* Turns.retry({
+      turn: failed.id,
+      fence: spec.fence,
+      bound: spec.bound,
+      reason: retryReason(failed)
+    })
+    return { ...again, failure: failed.failure, next: "run" } satisfies Found
+  })
 
 const noTurn = (id: string) =>
   new NotFound({
@@ -143,13 +169,16 @@ const findOrAdmit = (spec: TurnSpec) =>
       if (drivenHere.has(known.id)) return yield* inFlightHere(known)
       // Settling gave the lease back: what is left to do needs no authority over the todo any more.
       const settled = known.state === "closed" || known.phase === "settle"
-      return yield* Turns.resume({ turn: known.id, ...(settled ? {} : { fence: spec.fence }) })
+      const resumed: Found = yield* Turns.resume({ turn: known.id, ...(settled ? {} : { fence: spec.fence }) })
+      if (resumed.next === "run") yield* hostReady(spec)
+      return resumed
     }
     const failed = mine.at(-1)
     if (failed !== undefined && failed.agent === spec.agent) {
       if (spec.interrupted === "explain") return yield* interrupted(failed)
       return yield* startOver(spec, failed)
     }
+    yield* hostReady(spec)
     const turn = yield* Turns.admit({ goal: spec.goal.id, agent: spec.agent, fence: spec.fence, bound: spec.bound })
     return { ...turn, next: "run" as const }
   })
@@ -305,7 +334,7 @@ const hostResult = (outcome: HostOutcome, digest: string, provenGone: boolean | 
 /**
  * Drives a turn to its close, or from wherever an earlier process left it.
  *
- * Errors beside those of the work itself: `TurnInterrupted` (see there), `SupervisionFailed` (a process may survive: end it
+ * Errors beside those of the work itself: `HostNotReady` (nothing was admitted), `TurnInterrupted` (see there), `SupervisionFailed` (a process may survive: end it
  * by hand, no new executor starts before), `TurnCancelled`, and the refusals of governance: `QuotaExceeded` (nothing was
  * dispatched), `LeaseLost` (stop; the files are kept), `TurnInFlight`, `GoalNotActive`.
  */

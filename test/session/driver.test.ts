@@ -253,6 +253,20 @@ describe("what goes wrong", () => {
     release()
   })
 
+  test("P3 a host that is not ready is refused before anything is admitted, held or dispatched, and says what it lacks", async () => {
+    const scene = await newScene()
+    const before = (await scene.journal()).length
+    for (const argv of [[], ["sh", "-c", "x".repeat(1025)]]) {
+      const error = await scene.fails(scene.drive(processHost(argv)))
+      assert.deepInclude(error, { code: "HOST_NOT_READY", host: "host-process" })
+      assert.equal(error.missing.length, 1)
+    }
+    assert.equal((await scene.journal()).length, before)
+    assert.deepEqual(await scene.quota(), { reserved: 0, spent: 0, owed: 0 })
+    await scene.run(scene.drive(shellWriter()))
+    assert.deepEqual(await scene.settlements(), { total: 1, accepted: 1 })
+  })
+
   test("G55 C58 a bound that the budget does not hold is refused before dispatch: no host, no turn, no hold", async () => {
     for (const budget of [
       { usd: 0.5, slots: 5 },
