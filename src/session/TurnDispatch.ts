@@ -1,0 +1,136 @@
+/**
+ * One dispatch of a turn: the host is asked, watched while it runs, and its answer or failure is put into a record.
+ * Promise: the host's process is journaled as soon as it is known; an interruption, and a process that survives it, are
+ * written down as what they are; what a host said of itself stays a claim. Rules: S20, S23, G84, G85; principle 2.
+ */
+import { PassThrough } from "node:stream"
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import { type CoppiceError, isCoppiceError } from "../base/CoppiceError.ts"
+import { type Authority, type TurnRecord, Turns } from "../governance/index.ts"
+import type { SpawnedProcess, TurnEnvironment } from "../host/TurnEnvironment.ts"
+import { protocolVersion, type TurnRequest } from "../host/TurnProtocol.ts"
+import type { HostOutcome, ResultStore } from "./ResultFile.ts"
+import type { TurnSpec } from "./TurnStart.ts"
+
+const requestOf = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironment): TurnRequest => ({
+  protocol: "coppice.turn",
+  version: protocolVersion,
+  turnKey: turn.id,
+  goal: spec.goal,
+  todo: spec.todo,
+  instruction: spec.instruction,
+  findings: spec.findings,
+  root: environment.root,
+  budget: { usd: spec.bound.usd ?? null, timeLimitMs: spec.timeLimitMs }
+})
+
+/** The same process, with a copy of its stderr for the record. */
+const recorded = (child: SpawnedProcess, keep: (chunk: Uint8Array) => void): SpawnedProcess => {
+  const stderr = new PassThrough()
+  child.stderr.on("data", (chunk: Buffer) => {
+    keep(chunk)
+    stderr.write(chunk)
+  })
+  child.stderr.once("close", () => stderr.end())
+  return { ...child, stderr }
+}
+
+/** Journals which process the host is, as soon as the environment has started it (S20), and keeps its private text. */
+const observedEnvironment = (
+  environment: TurnEnvironment,
+  turn: TurnRecord,
+  keep: (chunk: Uint8Array) => void,
+  run: <A, E>(effect: Effect.Effect<A, E, Authority>) => Effect.Effect<A, E>
+): TurnEnvironment => ({
+  root: environment.root,
+  guarantee: environment.guarantee,
+  spawn: (argv, options) =>
+    Effect.tap(environment.spawn(argv, options), (child) =>
+      child.identity === null
+        ? Effect.void
+        : run(
+            Turns.executorStarted({
+              turn: turn.id,
+              executor: child.identity,
+              guarantee: { diesWithParent: child.guarantee.diesWithParent, wholeTree: child.guarantee.wholeTree }
+            })
+          ).pipe(Effect.orDie)
+    ).pipe(Effect.map((child) => recorded(child, keep)))
+})
+
+/** The supervision failure that an interrupted host carries as a defect: an interruption alone has no room for it. */
+const survivorOf = (cause: Cause.Cause<unknown>): CoppiceError | undefined =>
+  cause.reasons
+    .map((reason) => (Cause.isDieReason(reason) ? reason.defect : undefined))
+    .find((defect): defect is CoppiceError => isCoppiceError(defect) && defect._tag === "SupervisionFailed")
+
+/** Runs the host once. A host's failure is an outcome; a supervision failure or a cancellation ends the turn as failed. */
+export const dispatch = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironment, results: ResultStore) =>
+  Effect.gen(function* () {
+    const context = yield* Effect.context<Authority>()
+    const watched = observedEnvironment(environment, turn, results.privateText(turn.id), (effect) =>
+      Effect.provide(effect, context)
+    )
+    const endFailed = (reason: string, kind: "failed" | "supervisionFailed") =>
+      Turns.fail({ turn: turn.id, reason, class: kind, spend: { usd: "unknown" } }).pipe(Effect.ignore)
+    const start = performance.now()
+    const reported = yield* spec.host
+      .turn({
+        environment: watched,
+        request: requestOf(spec, turn, environment),
+        timeLimitMs: spec.timeLimitMs,
+        ...(spec.onProgress === undefined ? {} : { onProgress: spec.onProgress })
+      })
+      .pipe(
+        Effect.onExit((exit) => {
+          if (exit._tag === "Success") return Effect.void
+          const survivor = survivorOf(exit.cause)
+          if (survivor !== undefined) return endFailed(survivor.message, "supervisionFailed")
+          return Cause.hasInterrupts(exit.cause) ? endFailed("cancelled by the caller", "failed") : Effect.void
+        }),
+        Effect.result
+      )
+    if (reported._tag === "Success") {
+      const { result, wallMs } = reported.success
+      return { status: "ok", result, wallMs } satisfies HostOutcome
+    }
+    const error = reported.failure
+    if (error._tag === "HostFailure") {
+      return {
+        status: "failed",
+        class: error.class,
+        check: error.check,
+        message: error.message,
+        wallMs: performance.now() - start
+      } satisfies HostOutcome
+    }
+    yield* endFailed(error.message, error._tag === "SupervisionFailed" ? "supervisionFailed" : "failed")
+    return yield* error
+  })
+
+const spendOf = (outcome: HostOutcome): number | "unknown" =>
+  outcome.status === "ok" ? (outcome.result.usage?.usd ?? "unknown") : "unknown"
+
+export const hostResult = (outcome: HostOutcome, digest: string, provenGone: boolean | null) =>
+  outcome.status === "ok"
+    ? {
+        status: "ok" as const,
+        claim: outcome.result.outcome,
+        summary: outcome.result.summary,
+        failure: null,
+        digest,
+        usd: spendOf(outcome),
+        wallMs: outcome.wallMs,
+        provenGone
+      }
+    : {
+        status: "failed" as const,
+        claim: null,
+        summary: outcome.message,
+        failure: { class: outcome.class, check: outcome.check },
+        digest,
+        usd: "unknown" as const,
+        wallMs: outcome.wallMs,
+        provenGone
+      }
