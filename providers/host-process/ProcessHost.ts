@@ -39,6 +39,17 @@ const failure = (
   exitCode: number | null = null
 ): HostFailure => new HostFailure({ class: failureClass, check, message, remedy, exitCode })
 
+/** A failure before any process was there. */
+const notStarted = (failed: HostFailure): HostFailure =>
+  new HostFailure({
+    class: failed.class,
+    check: failed.check,
+    message: failed.message,
+    remedy: failed.remedy,
+    exitCode: null,
+    started: false
+  })
+
 const supervisionFailed = (): SupervisionFailed =>
   new SupervisionFailed({
     message: "The host was told to stop, but a process of it may still run",
@@ -148,18 +159,20 @@ export const processHost = (argv: readonly string[], options: ProcessHostOptions
     Effect.uninterruptibleMask((restore) =>
       Effect.gen(function* () {
         if (problem !== undefined) {
-          return yield* failure(
-            "contract",
-            "argv",
-            `The host's command ${problem}`,
-            "Give a short command; put long text into a file."
+          return yield* notStarted(
+            failure(
+              "contract",
+              "argv",
+              `The host's command ${problem}`,
+              "Give a short command; put long text into a file."
+            )
           )
         }
-        const requestBytes = yield* Effect.fromResult(encodeRequest(request))
+        const requestBytes = yield* Effect.fromResult(Result.mapError(encodeRequest(request), notStarted))
         const begun = performance.now()
         const tree = yield* environment
           .spawn(argv as [string, ...string[]], options.env === undefined ? {} : { env: options.env })
-          .pipe(Effect.mapError((error) => failure("unknown", "spawn", error.message, error.remedy)))
+          .pipe(Effect.mapError((error) => notStarted(failure("unknown", "spawn", error.message, error.remedy))))
         const exited = Effect.runPromise(tree.wait)
         // From the start of the tree to its proven end an interruption is seen here only, where it ends the tree.
         const ending = yield* restore(

@@ -31,7 +31,9 @@ export class HostFailure extends Schema.TaggedError<HostFailure>()("HostFailure"
   class: FailureClass,
   /** Which check failed, for example `stdout-empty`, `two-objects`, `turn-key`, `unknown-field`, `exit-code`. */
   check: Schema.String,
-  exitCode: Schema.NullOr(Schema.Number)
+  exitCode: Schema.NullOr(Schema.Number),
+  /** False when it is known that nothing was started, so that nothing was spent; absent: it may have run. */
+  started: Schema.optionalKey(Schema.Boolean)
 }) {}
 
 /** Stopping the executor could not be proven: a process of it may still run (S23, G85). No new executor may start. */

@@ -19,7 +19,9 @@ export const HostOutcome = Schema.Union([
     class: Schema.String,
     check: Schema.String,
     message: Schema.String,
-    wallMs: Schema.Number
+    wallMs: Schema.Number,
+    /** False when it is known that nothing was started. */
+    started: Schema.optionalKey(Schema.Boolean)
   })
 ])
 export type HostOutcome = typeof HostOutcome.Type

@@ -102,7 +102,8 @@ export const dispatch = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvi
         class: error.class,
         check: error.check,
         message: error.message,
-        wallMs: performance.now() - start
+        wallMs: performance.now() - start,
+        ...(error.started === undefined ? {} : { started: error.started })
       } satisfies HostOutcome
     }
     yield* endFailed(error.message, error._tag === "SupervisionFailed" ? "supervisionFailed" : "failed")
@@ -130,7 +131,8 @@ export const hostResult = (outcome: HostOutcome, digest: string, provenGone: boo
         summary: outcome.message,
         failure: { class: outcome.class, check: outcome.check },
         digest,
-        usd: "unknown" as const,
+        // What never started has cost nothing: that is known, and frees what was held.
+        usd: outcome.started === false ? 0 : ("unknown" as const),
         wallMs: outcome.wallMs,
         provenGone
       }

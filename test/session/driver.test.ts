@@ -173,6 +173,14 @@ describe("what goes wrong", () => {
     })
   }
 
+  test("G55 a host whose program cannot be started has cost nothing, and that is known: it settles as failed and frees what was held", async () => {
+    const scene = await newScene()
+    const done = await scene.run(scene.drive(processHost(["no-such-program"])))
+    assert.deepInclude(done.outcome, { status: "failed", check: "spawn", started: false })
+    assert.deepEqual(await scene.settlements(), { total: 1, accepted: 0 })
+    assert.deepEqual(await scene.quota(), { reserved: 0, spent: 0, owed: 0 })
+  })
+
   test("S23 G85 an interrupted turn ends its whole process group, is recorded as failed, and is started again only by name", async () => {
     const scene = await newScene()
     const { name, value } = mark()
