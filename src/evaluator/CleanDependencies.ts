@@ -1,7 +1,7 @@
 /**
  * Clean dependencies for clean checkouts: installed once for each state of the files that decide them, then copied.
- * Promise: what is copied came from an install in a clean checkout and was never run by a candidate; a candidate that
- * changes a deciding file gets an install of its own; a half-made copy is never used. Rules: E12 (a read-only dependency
+ * Promise: what is copied came from an install in a clean checkout of the base, before any candidate's patch was there; a
+ * candidate that changes a deciding file gets an install of its own; a half-made copy is never used. Rules: E12 (a read-only dependency
  * cache may be shared), E16.
  */
 import { cp, mkdir, readFile, rename, rm, stat } from "node:fs/promises"
@@ -23,15 +23,22 @@ export interface DependencySpec {
 /** How a checkout came to its dependencies. */
 export type Provision = "installed" | "copied" | "failed"
 
-/** The digest of the deciding files; a missing one counts as missing. */
-const keyOf = async (checkout: string, spec: DependencySpec): Promise<string> => {
-  const files: Record<string, string | null> = {}
-  for (const path of spec.decidedBy) {
-    const bytes = await readFile(join(checkout, path)).catch(() => null)
-    files[path] = bytes === null ? null : sha256(bytes)
-  }
-  return digestJson({ install: spec.install, directories: spec.directories, files }).slice(7, 39)
-}
+/** What decides an install in this checkout, as one digest of the deciding files; a missing file counts as missing. */
+export const dependencyKey = (spec: DependencySpec, checkout: string): Effect.Effect<string> =>
+  Effect.promise(async () => {
+    const files: Record<string, string | null> = {}
+    for (const path of spec.decidedBy) {
+      const bytes = await readFile(join(checkout, path)).catch(() => null)
+      files[path] = bytes === null ? null : sha256(bytes)
+    }
+    return digestJson({ install: spec.install, directories: spec.directories, files }).slice(7, 39)
+  })
+
+/** Takes the dependencies out of a checkout again. */
+export const removeDependencies = (spec: DependencySpec, checkout: string): Effect.Effect<void> =>
+  Effect.promise(async () => {
+    for (const directory of spec.directories) await rm(join(checkout, directory), { recursive: true, force: true })
+  })
 
 const exists = (path: string): Promise<boolean> =>
   stat(path).then(
@@ -65,7 +72,7 @@ export const provideDependencies = <E, R>(
   install: Effect.Effect<boolean, E, R>
 ): Effect.Effect<Provision, E, R> =>
   Effect.gen(function* () {
-    const template = join(scratch, "clean", yield* Effect.promise(() => keyOf(checkout, spec)))
+    const template = join(scratch, "clean", yield* dependencyKey(spec, checkout))
     let installed = yield* Effect.promise(() => exists(template))
     // Whoever waited for an install that failed is alone again, and may meet others who waited too.
     for (let other = underWay.get(template); !installed && other !== undefined; other = underWay.get(template)) {

@@ -15,7 +15,13 @@ import { type Digest, digestJson, sha256 } from "../base/Digest.ts"
 import { newId } from "../base/Id.ts"
 import type { TurnEnvironment } from "../host/TurnEnvironment.ts"
 import { applyPatch, cleanCheckout } from "../workspace/CleanCheckout.ts"
-import { type DependencySpec, type Provision, provideDependencies } from "./CleanDependencies.ts"
+import {
+  type DependencySpec,
+  dependencyKey,
+  type Provision,
+  provideDependencies,
+  removeDependencies
+} from "./CleanDependencies.ts"
 import { runJudge } from "./JudgeProcess.ts"
 
 /** G71. `progress`: better than the base, and not enough. */
@@ -165,6 +171,19 @@ const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
         parent: spec.scratch,
         purpose: "verify"
       })
+      const environment = spec.environment(checkout)
+      const { dependencies } = spec
+      const install =
+        dependencies === undefined
+          ? Effect.succeed(true)
+          : Effect.map(
+              runJudge(environment, dependencies.install, { timeLimitMs: spec.timeLimitMs }),
+              (run) => run.exitCode === 0
+            )
+      // Before the patch is there: what a template holds comes from the base alone.
+      const before = dependencies === undefined ? "" : yield* dependencyKey(dependencies, checkout)
+      let provision: Provision | null =
+        dependencies === undefined ? null : yield* provideDependencies(dependencies, checkout, spec.scratch, install)
       if (input.patch !== null) {
         const file = `${checkout}.patch`
         yield* Effect.acquireRelease(
@@ -179,20 +198,11 @@ const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
         }
         if (spec.canary !== undefined && (yield* carriesCanary(checkout, spec.canary))) return leak
       }
-      const environment = spec.environment(checkout)
-      const { dependencies } = spec
-      const provision =
-        dependencies === undefined
-          ? null
-          : yield* provideDependencies(
-              dependencies,
-              checkout,
-              spec.scratch,
-              Effect.map(
-                runJudge(environment, dependencies.install, { timeLimitMs: spec.timeLimitMs }),
-                (run) => run.exitCode === 0
-              )
-            )
+      if (dependencies !== undefined && (yield* dependencyKey(dependencies, checkout)) !== before) {
+        // The candidate changed what is to be installed: it gets an install of its own, and lends it to nobody.
+        yield* removeDependencies(dependencies, checkout)
+        provision = (yield* install) ? "installed" : "failed"
+      }
       if (provision === "failed") {
         return {
           ...judged("unavailable", "The dependencies of the checkout could not be installed on this machine."),
