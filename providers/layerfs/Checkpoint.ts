@@ -6,7 +6,7 @@
 import { show } from "../../src/base/PathBytes.ts"
 import type { Change } from "../../src/workspace/WorkspaceProvider.ts"
 import { commitChanges, type CommitContext, applyChanges, refNotFound } from "./CommitBuilder.ts"
-import { harvest, type HarvestInput } from "./projection/Harvest.ts"
+import { harvest, type HarvestInput, type Seen } from "./projection/Harvest.ts"
 import type { CheckpointReply, CheckpointRequest, PreviewReply } from "./projection/StorePort.ts"
 import type { CommitRow } from "./RefStore.ts"
 import type { TreeDifference } from "./TreeDiff.ts"
@@ -14,15 +14,35 @@ import { diffTrees } from "./TreeDiff.ts"
 import { TreeEditor } from "./TreeEditor.ts"
 import type { StoredEntry } from "./TreeCodec.ts"
 
+/** By upper directory: the commit that its last harvest made, and what that harvest saw. */
+const harvested = new Map<string, { readonly commit: string; readonly seen: Seen }>()
+/** Workspaces remembered at most, and files of one: beyond that the next harvest just reads. */
+const remembered = { workspaces: 64, files: 100_000 }
+
+const remember = (upper: string, commit: string, seen: Seen): void => {
+  harvested.delete(upper)
+  if (seen.size > remembered.files) return
+  harvested.set(upper, { commit, seen })
+  for (const oldest of harvested.keys()) {
+    if (harvested.size <= remembered.workspaces) break
+    harvested.delete(oldest)
+  }
+}
+
 export const checkpoint = async (
   context: CommitContext,
   input: CheckpointRequest & { readonly at: number }
 ): Promise<CheckpointReply> => {
   const base = context.refs.commit(input.expectedHead)
   if (base === undefined) throw refNotFound(input.expectedHead)
-  const found = harvest(input.harvest, context.trees.reader(base))
+  const upper = input.harvest.kind === "overlay" ? input.harvest.upper : undefined
+  const last = upper === undefined ? undefined : harvested.get(upper)
+  const found = harvest(input.harvest, context.trees.reader(base), last?.commit === base.id ? last.seen : undefined)
   if (found.unreadable.length > 0) return { unreadable: found.unreadable }
+  const repeated = context.refs.operation(input.operationId) !== undefined
   const outcome = await commitChanges(context, { ...input, changes: found.changes, linkSplit: found.linkSplit })
+  // A repeated operation answers with an older commit, of which this harvest says nothing.
+  if (upper !== undefined && !repeated) remember(upper, outcome.commit, found.seen)
   return { outcome, fingerprint: found.fingerprint, skipped: found.skipped.map((entry) => show(entry.path)) }
 }
 

@@ -28,6 +28,7 @@ const cachedEntries = 200_000
 export class StoredTrees {
   readonly #objects: ObjectSource
   readonly #trees = new Map<Digest, StoredTree>()
+  readonly #times = new WeakMap<StoredTree, { readonly id: Digest; readonly times: readonly StoredTime[] }>()
   #entries = 0
 
   constructor(objects: ObjectSource) {
@@ -52,8 +53,13 @@ export class StoredTrees {
     return tree
   }
 
-  times(id: Digest, tree: StoredTree): StoredTime[] {
-    return decodeTimes(this.#objects.read(id), tree)
+  /** Kept as long as the tree that they belong to. */
+  times(id: Digest, tree: StoredTree): readonly StoredTime[] {
+    const known = this.#times.get(tree)
+    if (known?.id === id) return known.times
+    const times = decodeTimes(this.#objects.read(id), tree)
+    this.#times.set(tree, { id, times })
+    return times
   }
 
   root(id: Digest): RootRecord {

@@ -48,11 +48,26 @@ export interface HarvestResult {
   /** Equal when the upper was not touched between two harvests. */
   readonly fingerprint: string
   readonly entries: number
+  /** What the next harvest may trust (see `Seen`). */
+  readonly seen: Seen
 }
 
-/** The changes of an open directory against `base`. Throws Node's system errors other than EACCES. */
-export const harvest = (input: HarvestInput, base: TreeReader): HarvestResult =>
-  input.kind === "scan" ? scan(input, base) : harvestUpper(input, base)
+/**
+ * Files of an upper as a harvest found them: inode, ctime, size, mtime and mode by path. A file that still looks like this is not
+ * read again. The kernel sets the ctime at every write, and nobody else can; a file whose ctime lies within 10 ms of the
+ * harvest is left out, because another write in the same tick of the kernel's clock would look the same (C5; git's "racy" entries).
+ */
+export type Seen = ReadonlyMap<TreePath, string>
+const racyNs = 10_000_000n
+
+const look = (stat: fs.BigIntStats): string => `${stat.ino} ${stat.ctimeNs} ${stat.size} ${stat.mtimeNs} ${stat.mode}`
+
+/**
+ * The changes of an open directory against `base`. Throws Node's system errors other than EACCES.
+ * `previous` is what the harvest found that made `base`; for any other base it must be left out.
+ */
+export const harvest = (input: HarvestInput, base: TreeReader, previous?: Seen): HarvestResult =>
+  input.kind === "scan" ? scan(input, base) : harvestUpper(input, base, previous)
 
 export const namesOf = (path: TreePath): TreePath[] =>
   fs.readdirSync(toBytes(path), { encoding: "latin1" }).sort(compare)
@@ -89,7 +104,13 @@ export const note = (into: Hash, path: TreePath, stat: fs.BigIntStats): void => 
   )
 }
 
-const harvestUpper = (input: HarvestInput & { readonly kind: "overlay" }, base: TreeReader): HarvestResult => {
+const harvestUpper = (
+  input: HarvestInput & { readonly kind: "overlay" },
+  base: TreeReader,
+  previous: Seen | undefined
+): HarvestResult => {
+  const started = BigInt(Date.now()) * 1_000_000n
+  const found = new Map<TreePath, string>()
   const changes: TreeChange[] = []
   const unreadable: TreePath[] = []
   const skipped: { path: TreePath; what: "socket" | "fifo" | "device" }[] = []
@@ -111,7 +132,9 @@ const harvestUpper = (input: HarvestInput & { readonly kind: "overlay" }, base: 
       changes.push({ op: "putSymlink", path, target: linkTarget(at), mtimeNs: stat.mtimeNs })
     } else if (stat.isDirectory()) {
       const replace = before?.type !== "directory"
-      changes.push({ op: "putDirectory", path, mode, mtimeNs: stat.mtimeNs, replace })
+      if (replace || before.mode !== mode || before.mtimeNs !== stat.mtimeNs) {
+        changes.push({ op: "putDirectory", path, mode, mtimeNs: stat.mtimeNs, replace })
+      }
       directory(path, at, replace, whole)
     } else {
       putFile(path, at, stat, mode, before)
@@ -127,6 +150,12 @@ const harvestUpper = (input: HarvestInput & { readonly kind: "overlay" }, base: 
     if (spooled(path)) file = join(input.spool!.root, path)
     const inode = `${stat.dev}:${stat.ino}`
     if (before?.type === "file" && before.linkGroup !== null) touched.set(path, { group: before.linkGroup, inode })
+    else if (stat.nlink === 1n && !spooled(path)) {
+      const now = look(stat)
+      if (stat.ctimeNs < started - racyNs) found.set(path, now)
+      const same = before?.type === "file" && before.mode === mode && before.mtimeNs === stat.mtimeNs
+      if (same && previous?.get(path) === now && Number(stat.size) === before.size) return
+    }
     const content = { file }
     const change = { op: "putFile", path, mode, mtimeNs: stat.mtimeNs, content } as const
     changes.push(stat.nlink > 1n ? { ...change, inode } : change)
@@ -192,7 +221,8 @@ const harvestUpper = (input: HarvestInput & { readonly kind: "overlay" }, base: 
     skipped,
     linkSplit: splitGroups(touched),
     fingerprint: fingerprint.digest("hex"),
-    entries
+    entries,
+    seen: found
   }
 }
 

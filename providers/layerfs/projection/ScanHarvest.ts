@@ -137,7 +137,15 @@ export const scan = (
 
   directory("", false)
   fs.writeFileSync(toBytes(`${input.snapshot}.next`), next.text(), "latin1")
-  return { changes, unreadable, skipped, linkSplit: [], fingerprint: fingerprint.digest("hex"), entries }
+  return {
+    changes,
+    unreadable,
+    skipped,
+    linkSplit: [],
+    fingerprint: fingerprint.digest("hex"),
+    entries,
+    seen: new Map()
+  }
 }
 
 /** What is below an unreadable directory has no snapshot: it is read anew, through the holder. */
