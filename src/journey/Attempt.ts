@@ -35,8 +35,8 @@ export interface Scene {
   readonly environment: Digest
   /** Judging waits until the oracle was proven; then it is this spec. */
   readonly oracle: Effect.Effect<OracleSpec, OracleNotProven>
-  /** One settlement at a time: whether something was accepted already is read and decided in one go. */
-  readonly settling: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /** The effect that is being settled as accepted: one a run, whoever comes first. */
+  readonly winner: { effectId: string | null }
   /** Filled as workspaces of earlier processes are found. */
   readonly recovered: { readonly workspace: string; readonly branch: string }[]
   readonly say: (attempt: string | null, stage: string, text: string) => void
@@ -229,10 +229,7 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
       // The receiver computes the identity from its own fork, and only an equal one is taken (E5).
       const observed = yield* ledger.time(
         "handoff",
-        workspaces.candidate(branch.base === received.commit ? branch.base : branch.head, {
-          environment: scene.environment,
-          parent: received.parent
-        })
+        workspaces.candidate(branch.base, { environment: scene.environment, parent: received.parent })
       )
       const taken = yield* Explore.takeHandoff({
         commandId: `${options.run}/${route.id}/take`,
@@ -300,25 +297,26 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
             return { acceptance: judged.acceptance as string | null }
           }),
         settle: (turn, outcome, captured: Captured) =>
-          scene.settling(
-            Effect.gen(function* () {
-              const verdict = yield* verdictOf(scene, route, judged)
-              const before = yield* Settlements.list({ goal: scene.goal })
-              const mine = before.items.find((settlement) => settlement.effectId === turn.effectId)
-              const accepted = mine?.accepted ?? (verdict?.outcome === "passed" && before.accepted === 0)
-              const came = outcomeOf(outcome, verdict, accepted)
-              return {
-                outcome: settlementOutcome(came),
-                evidence: captured.evidence === null ? [] : [captured.evidence],
-                acceptance: turn.verdict?.acceptance ?? null,
-                candidate: captured.candidate?.identity ?? null,
-                todo: accepted
-                  ? { action: "complete" as const, continuation: { kind: "noFollowUp" as const } }
-                  : { action: "keep" as const },
-                note: reasonOf(outcome, verdict, came).slice(0, 500)
-              }
-            })
-          )
+          Effect.gen(function* () {
+            const verdict = yield* verdictOf(scene, route, judged)
+            const before = yield* Settlements.list({ goal: scene.goal })
+            const mine = before.items.find((settlement) => settlement.effectId === turn.effectId)
+            // Looked at and claimed in one synchronous stretch: the first that passed is the one, others passed too late.
+            const free = before.accepted === 0 && (scene.winner.effectId ?? turn.effectId) === turn.effectId
+            const accepted = mine?.accepted ?? (verdict?.outcome === "passed" && free)
+            if (accepted) scene.winner.effectId = turn.effectId
+            const came = outcomeOf(outcome, verdict, accepted)
+            return {
+              outcome: settlementOutcome(came),
+              evidence: captured.evidence === null ? [] : [captured.evidence],
+              acceptance: turn.verdict?.acceptance ?? null,
+              candidate: captured.candidate?.identity ?? null,
+              todo: accepted
+                ? { action: "complete" as const, continuation: { kind: "noFollowUp" as const } }
+                : { action: "keep" as const },
+              note: reasonOf(outcome, verdict, came).slice(0, 500)
+            }
+          })
       }
     )
     crashPoint("attempt.settled")

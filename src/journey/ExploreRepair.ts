@@ -6,7 +6,6 @@
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Semaphore from "effect/Semaphore"
 import { join, resolve, sep } from "node:path"
 import { isCoppiceError } from "../base/CoppiceError.ts"
 import { crashPoint } from "../base/CrashPoint.ts"
@@ -292,7 +291,6 @@ export const exploreRepair = (given: RepairOptions) =>
 
     const oracle = yield* Deferred.make<OracleSpec, OracleNotProven>()
     yield* Effect.forkScoped(Deferred.complete(oracle, proveOracle(options, spec, record, say)))
-    const one = yield* Semaphore.make(1)
     const scene: Scene = {
       options,
       hide: [spec.heldOut, ...["attempts", "results", "verdicts", "scratch"].map(record.path), ...(options.hide ?? [])],
@@ -303,7 +301,7 @@ export const exploreRepair = (given: RepairOptions) =>
       base: imported.commit,
       environment,
       oracle: Deferred.await(oracle),
-      settling: (effect) => one.withPermit(effect),
+      winner: { effectId: null },
       recovered: [],
       say
     }

@@ -1,0 +1,118 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import * as Effect from "effect/Effect"
+import { afterEach, expect, it } from "vitest"
+import { processHost } from "../../providers/host-process/index.ts"
+import { exploreRepair, type RepairOptions, requireAccepted } from "../../src/index.ts"
+import { standard } from "../../src/standard.ts"
+import { makeTiny } from "./tiny.ts"
+
+const cleanups: (() => void)[] = []
+afterEach(() => {
+  for (const remove of cleanups.splice(0)) remove()
+})
+
+/** A repository whose oracle takes `right`, and agents that are given as shell lines. */
+const scene = () => {
+  const tiny = makeTiny()
+  cleanups.push(tiny.remove)
+  writeFileSync(join(tiny.record, "held-out", "judge.sh"), "grep -qx right value.txt\n")
+  const answer = (more: string) =>
+    `node -e 'const r=JSON.parse(require("fs").readFileSync(0)); console.log(JSON.stringify({protocol:"coppice.turn",version:1,turnKey:r.turnKey,outcome:"completed",summary:"done",${more}}))'`
+  const route = (id: string, shell: string, usage = "usage:{usd:0.1}") => ({
+    id,
+    title: id,
+    instruction: "repair",
+    host: processHost(["sh", "-c", `${shell}; ${answer(usage)}`]),
+    usd: 0.3,
+    timeLimit: "20 seconds" as const
+  })
+  const run = (options: Partial<RepairOptions> & Pick<RepairOptions, "routes">) =>
+    exploreRepair({
+      run: "r",
+      title: "make it right",
+      budget: { usd: 2, slots: 9 },
+      source: join(tiny.record, "source"),
+      record: tiny.record,
+      oracle: { judge: ["sh", join(tiny.record, "held-out", "judge.sh")], heldOut: join(tiny.record, "held-out") },
+      ...options
+    }).pipe(Effect.provide(standard({ store: join(tiny.record, "store") })))
+  return { ...tiny, route, run }
+}
+
+it("G72 two attempts that pass at once: one is accepted, the other is told so, both are settled and paid", async () => {
+  const { route, run } = scene()
+  const report = await Effect.runPromise(
+    run({ routes: [route("a", "echo right > value.txt"), route("b", "echo right > value.txt")] })
+  )
+  expect(report.attempts.map((attempt) => attempt.outcome).toSorted()).toEqual(["accepted", "passedNotChosen"])
+  expect(report.settlements).toEqual({ accepted: 1, total: 2 })
+  expect(report.quota).toMatchObject({ spent: 0.2, reserved: 0 })
+})
+
+it("E15 G55 attempts that fail, hang, delete everything, leave a background process or lose the budget stay in the report", async () => {
+  const { route, run, record } = scene()
+  const report = await Effect.runPromise(
+    run({
+      budget: { usd: 1, slots: 9 },
+      workers: 1,
+      routes: [
+        route("exits", "exit 3"),
+        { ...route("hangs", "sleep 600"), timeLimit: "1 second" },
+        route("deletes", 'rm -rf "$PWD"/* "$PWD"/.g*'),
+        route("background", "setsid sleep 600 >/dev/null 2>&1 & echo right > value.txt"),
+        route("too-late", "echo right > value.txt")
+      ]
+    })
+  )
+  const outcome = Object.fromEntries(report.attempts.map((a) => [a.id, [a.outcome, a.reason]]))
+  expect(outcome["exits"]).toEqual(["failed", expect.stringContaining("exit code 3")])
+  expect(outcome["hangs"]?.[0]).toBe("failed")
+  expect(outcome["deletes"]?.[0]).toBe("refused")
+  expect(outcome["background"]?.[0]).toBe("accepted")
+  // Two costs are unknown and stay held: what is left does not hold a fifth attempt, which was never started.
+  expect(outcome["too-late"]).toEqual(["failed", expect.stringContaining("QUOTA_EXCEEDED")])
+  expect(report.quota).toMatchObject({ spent: 0.2, reserved: 0.6 })
+  expect(readFileSync(join(record, "source", "value.txt"), "utf8")).toBe("wrong\n")
+})
+
+it("W17 C115 attempts cannot read held-out tests, the store, the record or the origin's repository outside their own copy", async () => {
+  const { route, run, record } = scene()
+  const probe = ["held-out/judge.sh", "store/authority.db", "verdicts", "results"]
+    .map((name) => `test -e ${join(record, name)} && echo ${name} >> seen.txt`)
+    .join("; ")
+  mkdirSync(join(record, "verdicts"))
+  const report = await Effect.runPromise(
+    run({ routes: [route("spy", `${probe}; echo right > value.txt; touch seen.txt`)] })
+  )
+  const patch = readFileSync(join(record, "attempts", "spy.patch"), "utf8")
+  expect(patch).toContain("seen.txt")
+  for (const name of ["judge.sh", "authority.db", "verdicts", "results"]) expect(patch).not.toContain(name)
+  expect(report.attempts[0]).toMatchObject({ isolation: "enforced", outcome: "accepted" })
+})
+
+it("W13 a record inside the source, a source that is no repository and a source without a commit are refused, and nothing is made", async () => {
+  const { run, route, record } = scene()
+  const routes = [route("a", "true")]
+  const source = join(record, "source")
+  const failed = (options: Partial<RepairOptions>) => Effect.runPromise(Effect.flip(run({ routes, ...options })))
+  expect(await failed({ record: join(source, "record") })).toMatchObject({
+    code: "IMPORT_REFUSED",
+    reason: "storeInside"
+  })
+  expect(existsSync(join(source, "record"))).toBe(false)
+  const empty = join(record, "empty")
+  mkdirSync(empty)
+  const error = await failed({ source: empty })
+  expect(error).toMatchObject({ code: "CHECKOUT_FAILED" })
+  expect(error.remedy).not.toBe("")
+  expect(readdirSync(empty)).toEqual([])
+})
+
+it("E15 a run in which nothing passed is a report; requireAccepted names every attempt and why", async () => {
+  const { route, run } = scene()
+  const error = await Effect.runPromise(
+    Effect.flip(run({ routes: [route("a", "true")] }).pipe(Effect.flatMap(requireAccepted)))
+  )
+  expect(error).toMatchObject({ code: "NOTHING_ACCEPTED", attempts: [{ id: "a", outcome: "failed" }] })
+})
