@@ -19,13 +19,21 @@ import { makeFixture } from "./make-fixture.ts"
 import { printTable } from "./table.ts"
 
 const here = fileURLToPath(new URL(".", import.meta.url))
-const { values: args } = parseArgs({
-  options: { json: { type: "boolean", default: false }, record: { type: "string" }, help: { type: "boolean" } }
-})
+const usage =
+  "npm run demo [-- --json] [-- --record DIR]\n\n--json    one JSON object on stdout\n--record  where the record is written"
+const parsed = () => {
+  try {
+    return parseArgs({
+      options: { json: { type: "boolean", default: false }, record: { type: "string" }, help: { type: "boolean" } }
+    }).values
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${usage}`)
+    process.exit(2)
+  }
+}
+const args = parsed()
 if (args.help === true) {
-  console.log(
-    "npm run demo [-- --json] [-- --record DIR]\n\n--json    one JSON object on stdout\n--record  where the record is written"
-  )
+  console.log(usage)
   process.exit(0)
 }
 
@@ -38,13 +46,37 @@ const record = resolve(args.record ?? join(here, "..", "..", "record", `demo-${s
 mkdirSync(record, { recursive: true, mode: 0o700 })
 const leftovers = watchLeftovers(realpathSync(record))
 
+/** Makes the fixture; a failure says which step of the preparation it was and what to look at. */
+const preparing = async (target: string) => {
+  let phase = "copy"
+  try {
+    return await makeFixture(target, {
+      onProgress: (progress) => {
+        phase = progress.phase
+        tell(`prepare    ${phase}`)
+      }
+    })
+  } catch (error) {
+    const last = String((error as { stderr?: string }).stderr ?? (error as Error).message)
+      .trim()
+      .split("\n")
+      .at(-1)
+    throw Object.assign(new Error("preparation"), {
+      _tag: "PreparationFailed",
+      code: "PREPARATION_FAILED",
+      message: `Preparing the repository failed in the step ${phase}: ${last}`,
+      remedy: "The step download is `npm ci`: check that npm reaches its registry. Then run the demo again."
+    })
+  }
+}
+
 /** The fixture is made once a record; a rerun finds it, with what its preparation took. */
 const prepared = async () => {
   const note = join(record, "fixture.json")
   if (existsSync(note)) return JSON.parse(readFileSync(note, "utf8")) as Awaited<ReturnType<typeof makeFixture>>
   const target = join(record, "ledger")
   await rm(target, { recursive: true, force: true })
-  const made = await makeFixture(target, { onProgress: (progress) => tell(`prepare    ${progress.phase}`) })
+  const made = await preparing(target)
   writeFileSync(note, JSON.stringify(made))
   return made
 }
@@ -65,7 +97,8 @@ const patches = (directory: string, names: readonly string[]) =>
 const options = (repository: string, base: string): RepairOptions => ({
   run: "demo",
   title: "An unreadable spend artifact must still count as spent",
-  budget: { usd: 2, slots: 6 },
+  // Room for every route twice: what a killed run may have spent stays held.
+  budget: { usd: 4, slots: 12 },
   source: repository,
   base,
   environment: { tools: ["node", "npm", "git"], lockfiles: ["package-lock.json"] },

@@ -85,6 +85,8 @@ export interface JudgeInput {
   /** Null judges the base itself. */
   readonly patch: Uint8Array | null
   readonly candidate: string | null
+  /** Gets the end of what each command of the judge printed. Private: it may name held-out tests. */
+  readonly onOutput?: (command: string, output: string) => void
 }
 
 /** A digest over every file of a directory: names, types, contents and link targets. */
@@ -172,14 +174,15 @@ const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
         purpose: "verify"
       })
       const environment = spec.environment(checkout)
+      const watched = (argv: readonly [string, ...string[]]) =>
+        Effect.tap(runJudge(environment, argv, { timeLimitMs: spec.timeLimitMs }), (run) =>
+          Effect.sync(() => input.onOutput?.(argv.join(" "), run.output))
+        )
       const { dependencies } = spec
       const install =
         dependencies === undefined
           ? Effect.succeed(true)
-          : Effect.map(
-              runJudge(environment, dependencies.install, { timeLimitMs: spec.timeLimitMs }),
-              (run) => run.exitCode === 0
-            )
+          : Effect.map(watched(dependencies.install), (run) => run.exitCode === 0)
       // Before the patch is there: what a template holds comes from the base alone.
       const before = dependencies === undefined ? "" : yield* dependencyKey(dependencies, checkout)
       let provision: Provision | null =
@@ -210,7 +213,7 @@ const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
         }
       }
       for (const step of spec.prepare) {
-        const run = yield* runJudge(environment, step.argv, { timeLimitMs: spec.timeLimitMs })
+        const run = yield* watched(step.argv)
         const name = step.argv
           .slice(0, 3)
           .map((word) => (isAbsolute(word) ? basename(word) : word))
@@ -222,7 +225,7 @@ const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
             : judged("failed", `${name} fails with this patch.`, run.exitCode)
         }
       }
-      const run = yield* runJudge(environment, spec.judge, { timeLimitMs: spec.timeLimitMs })
+      const run = yield* watched(spec.judge)
       if (run.timedOut) return judged("inconclusive", "The judge ran out of time.")
       const checks = printedChecks(run.stdout)
       const failing = checks.filter((check) => !check.passed).map((check) => check.name)

@@ -133,10 +133,16 @@ const judgeCapture = (
 ) =>
   Effect.gen(function* () {
     const spec = yield* scene.oracle
+    const printed: string[] = []
     const verdict = yield* ledger.time(
       "verify",
-      judge(spec, { patch: captured.patch, candidate: captured.candidate?.identity ?? null })
+      judge(spec, {
+        patch: captured.patch,
+        candidate: captured.candidate?.identity ?? null,
+        onOutput: (command, output) => printed.push(`$ ${command}\n${output}\n`)
+      })
     )
+    yield* scene.record.write(`verdicts/${route.id}.log`, printed.join(""))
     const digest = yield* scene.record.write(`verdicts/${route.id}.json`, `${JSON.stringify(verdict, null, 2)}\n`)
     crashPoint("attempt.judged")
     const evidence = yield* Evidence.record({
@@ -174,9 +180,14 @@ const outcomeOf = (host: HostOutcome | null, verdict: Verdict | null, accepted: 
   return verdict.outcome === "failed" || verdict.outcome === "progress" ? "refused" : "inconclusive"
 }
 
-const reasonOf = (host: HostOutcome | null, verdict: Verdict | null, outcome: AttemptOutcome): string => {
-  if (outcome === "failed" && host?.status === "failed") return host.message
-  if (outcome === "refused" || outcome === "accepted" || outcome === "inconclusive") return verdict?.reason ?? ""
+const reasonOf = (host: HostOutcome | null, verdict: Verdict | null, outcome: AttemptOutcome, turn: string): string => {
+  // A host that broke its contract has told nothing; its files are judged all the same, and both are said.
+  const broken =
+    host?.status === "failed" ? `${host.message} (${host.check}; its stderr: results/${turn}.stderr).` : null
+  const judged =
+    outcome === "refused" || outcome === "accepted" || outcome === "inconclusive" ? verdict?.reason : undefined
+  if (judged !== undefined) return broken === null ? judged : `${judged} The host itself failed: ${broken}`
+  if (broken !== null) return broken
   return host?.status === "ok" ? host.result.summary : "The result of the host could not be read again."
 }
 
@@ -314,7 +325,7 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
               todo: accepted
                 ? { action: "complete" as const, continuation: { kind: "noFollowUp" as const } }
                 : { action: "keep" as const },
-              note: reasonOf(outcome, verdict, came).slice(0, 500)
+              note: reasonOf(outcome, verdict, came, turn.id).slice(0, 500)
             }
           })
       }
@@ -329,7 +340,7 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
         commandId: `${options.run}/${route.id}/supersede/${fence.epoch}`,
         todo: work.todo.id,
         fence,
-        reason: `${came}: ${reasonOf(done.outcome, verdict, came)}`.slice(0, 500)
+        reason: `${came}: ${reasonOf(done.outcome, verdict, came, done.turn.id)}`.slice(0, 500)
       })
     }
     const findings = yield* recordFindings(scene, route, agent, hypothesis.id, done, verdict, came)
@@ -353,7 +364,7 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
       id: route.id,
       route: route.title,
       outcome: came,
-      reason: reasonOf(done.outcome, verdict, came),
+      reason: reasonOf(done.outcome, verdict, came, done.turn.id),
       checkpoint: done.captured.commit,
       candidate: done.captured.candidate?.identity ?? null,
       changedFiles: done.captured.changedFiles,

@@ -6,7 +6,10 @@
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { existsSync } from "node:fs"
 import { join, resolve, sep } from "node:path"
+import * as Duration from "effect/Duration"
 import { isCoppiceError } from "../base/CoppiceError.ts"
 import { crashPoint } from "../base/CrashPoint.ts"
 import { digestJson, sha256 } from "../base/Digest.ts"
@@ -26,11 +29,12 @@ import {
   type AttemptReport,
   NothingAccepted,
   OracleNotProven,
+  RepairOptionsError,
   type RepairOptions,
   type RepairReport,
   type Route
 } from "./RepairPlan.ts"
-import { openRunRecord, type RunRecord } from "./RunRecord.ts"
+import { openRunRecord, privateDirectories, type RunRecord } from "./RunRecord.ts"
 
 /** The goal with its agents, bindings and todos; found again by a rerun. */
 const openWork = (options: RepairOptions, validator: string) =>
@@ -149,6 +153,13 @@ const ended = (route: Route, error: unknown): AttemptReport => ({
   turn: null
 })
 
+/** What an earlier process measured of an attempt that this one only found again. */
+const measuredBefore = (report: AttemptReport, earlier: readonly AttemptReport[]): AttemptReport => {
+  const known = earlier.find((attempt) => attempt.turn !== null && attempt.turn === report.turn)
+  if (known === undefined || report.clocks.exec !== null) return report
+  return { ...report, projection: known.projection, isolation: known.isolation, clocks: known.clocks }
+}
+
 /** Runs a route; its own failure is its own outcome. Only an unproven oracle ends the whole run. */
 const attempt = (scene: Scene, route: Route, received: Parameters<typeof runAttempt>[2]) =>
   runAttempt(scene, route, received).pipe(
@@ -233,11 +244,27 @@ const replay = (
     )
   )
 
-/** Paths as absolute ones. A record inside the source would be imported with it, and is refused (W13). */
-const absolute = (given: RepairOptions) => {
+const inside = (path: string, directory: string): boolean => path === directory || path.startsWith(directory + sep)
+
+const wrong = (option: string, message: string, remedy: string) =>
+  Effect.fail(new RepairOptionsError({ option, message, remedy }))
+
+/** Paths as absolute ones, and everything checked that can be checked before anything runs or is written (principle 4). */
+const checked = (given: RepairOptions) => {
   const source = resolve(given.source)
   const record = resolve(given.record)
-  if (record === source || record.startsWith(source + sep)) {
+  const heldOut = resolve(given.oracle.heldOut)
+  if (!existsSync(source)) {
+    return Effect.fail(
+      new ImportRefused({
+        reason: "notFound",
+        path: given.source,
+        message: "The source does not exist.",
+        remedy: "Give the directory of a git repository."
+      })
+    )
+  }
+  if (inside(record, source)) {
     return Effect.fail(
       new ImportRefused({
         reason: "storeInside",
@@ -247,13 +274,71 @@ const absolute = (given: RepairOptions) => {
       })
     )
   }
-  return Effect.succeed({
-    ...given,
-    source,
-    record,
-    oracle: { ...given.oracle, heldOut: resolve(given.oracle.heldOut) }
-  } satisfies RepairOptions)
+  if (!existsSync(heldOut)) {
+    return wrong(
+      "oracle.heldOut",
+      "The held-out directory does not exist.",
+      "Give the directory of the judge's own files."
+    )
+  }
+  if (inside(heldOut, source)) {
+    return wrong(
+      "oracle.heldOut",
+      "The held-out files lie inside the source: every attempt would have them in its own tree.",
+      "Keep them outside the repository that is repaired."
+    )
+  }
+  if (given.run.trim() === "")
+    return wrong("run", "The run has no name.", "Give a name; the same one goes on with the run.")
+  if (given.routes.length === 0) return wrong("routes", "There is no route to try.", "Give at least one.")
+  const routes = [...given.routes, ...(given.receiver === undefined ? [] : [given.receiver])]
+  const ids = new Set<string>()
+  for (const route of routes) {
+    if (!/^[A-Za-z0-9_.-]{1,40}$/.test(route.id) || ids.has(route.id)) {
+      return wrong(
+        "routes",
+        `The route id "${route.id}" is used twice or is no short plain name.`,
+        "Letters, digits, . _ - only, each id once."
+      )
+    }
+    ids.add(route.id)
+    if (Option.isNone(Duration.fromInput(route.timeLimit ?? "10 minutes"))) {
+      return wrong("timeLimit", `The time limit of route ${route.id} is no duration.`, 'For example "5 minutes".')
+    }
+    if (!(route.usd <= given.budget.usd)) {
+      return wrong(
+        "budget",
+        `Route ${route.id} may cost more than the whole budget.`,
+        "Raise `budget.usd`, or lower the route's `usd`."
+      )
+    }
+  }
+  return Effect.succeed({ ...given, source, record, oracle: { ...given.oracle, heldOut } } satisfies RepairOptions)
 }
+
+/** What a run is about. A record that was made for something else is refused: its results would be told as this one's. */
+const sameRun = (options: RepairOptions, base: string, record: RunRecord) =>
+  Effect.gen(function* () {
+    const routes = [...options.routes, ...(options.receiver === undefined ? [] : [options.receiver])]
+    const about = digestJson({
+      run: options.run,
+      source: options.source,
+      base,
+      routes: routes.map(({ id, title, instruction, usd }) => ({ id, title, instruction, usd })),
+      judge: options.oracle.judge,
+      heldOut: options.oracle.heldOut
+    })
+    const earlier = yield* record.read("about.json")
+    if (earlier === null) {
+      yield* record.write("about.json", `${JSON.stringify({ run: options.run, base, about })}\n`)
+    } else if ((JSON.parse(earlier.toString("utf8")) as { about?: string }).about !== about) {
+      return yield* wrong(
+        "run",
+        `The record holds run ${options.run} with another source, base, oracle or other routes.`,
+        "Give another `record` and `run` name; to go on with the old run, give its options again."
+      )
+    }
+  })
 
 /**
  * Runs, or goes on with, the exploration of a repair.
@@ -264,13 +349,14 @@ const absolute = (given: RepairOptions) => {
  */
 export const exploreRepair = (given: RepairOptions) =>
   Effect.gen(function* () {
-    const options = yield* absolute(given)
+    const options = yield* checked(given)
     const workspaces = yield* Workspaces
     const ledger = makeCostLedger()
     const say: Scene["say"] = (attemptId, stage, text) => options.onProgress?.({ attempt: attemptId, stage, text })
     const base = options.base ?? (yield* headCommit(options.source))
     const spec = oracleOf(options, base)
     const record = yield* openRunRecord(options.record)
+    yield* sameRun(options, base, record)
     yield* sweepCheckouts(spec.scratch)
     const work = yield* openWork(options, spec.name)
     crashPoint("repair.opened")
@@ -293,7 +379,7 @@ export const exploreRepair = (given: RepairOptions) =>
     yield* Effect.forkScoped(Deferred.complete(oracle, proveOracle(options, spec, record, say)))
     const scene: Scene = {
       options,
-      hide: [spec.heldOut, ...["attempts", "results", "verdicts", "scratch"].map(record.path), ...(options.hide ?? [])],
+      hide: [spec.heldOut, ...privateDirectories.map(record.path), ...(options.hide ?? [])],
       validator: spec.name,
       record,
       goal: work.goal,
@@ -328,6 +414,8 @@ export const exploreRepair = (given: RepairOptions) =>
         replayed = yield* ledger.time("verify", replay(options.replay, spec, record, "fix.patch", say))
       }
     }
+    const before = yield* record.read("run.json")
+    const earlier = before === null ? [] : (JSON.parse(before.toString("utf8")) as RepairReport).attempts
     const graph = yield* Explore.graph({ goal: work.goal })
     yield* record.write("graph.mmd", toMermaid(graph))
     yield* record.write("graph.json", `${JSON.stringify(graph, null, 2)}\n`)
@@ -338,15 +426,15 @@ export const exploreRepair = (given: RepairOptions) =>
       goal: work.goal,
       imported: { commit: imported.commit, files: imported.files, bytes: imported.bytes },
       oracle: options.oracle.proof === undefined ? "unproven" : "proven",
-      attempts: all.flatMap((a) => (a === null ? [] : [isDone(a) ? a.report : a.failed])),
+      attempts: all.flatMap((a) => (a === null ? [] : [measuredBefore(isDone(a) ? a.report : a.failed, earlier)])),
       handoff:
         handed === null
           ? null
           : {
               from: handed.giver.report.id,
               to: handed.to,
-              verified: isDone(handed.receiver) && handed.receiver.verified,
-              adopted: isDone(handed.receiver) && handed.receiver.adopted
+              verified: graph.handoffs[0]?.verified === true,
+              adopted: graph.handoffs[0]?.adopted === true
             },
       accepted,
       replay: replayed,
@@ -367,6 +455,7 @@ export const requireAccepted = (report: RepairReport): Effect.Effect<RepairRepor
         new NothingAccepted({
           attempts: report.attempts.map(({ id, outcome, reason }) => ({ id, outcome, reason })),
           message: `None of ${report.attempts.length} attempts was accepted.`,
-          remedy: "Read the findings of the record, then try other routes or a larger budget."
+          remedy:
+            "Read each attempt's reason, and results/ and verdicts/ in the record. Settled attempts are not tried again: give other routes under a new `run` name and record."
         })
       )

@@ -132,6 +132,12 @@ export interface RepairReport {
   readonly clocks: Clocks
 }
 
+/** An option is wrong, or does not belong to the run in the record. Nothing was started. */
+export class RepairOptionsError extends Schema.TaggedError<RepairOptionsError>()("RepairOptionsError", {
+  ...errorFields("REPAIR_OPTIONS"),
+  option: Schema.String
+}) {}
+
 /** The oracle is not what it claims to be: its word would prove nothing. No attempt was judged. */
 export class OracleNotProven extends Schema.TaggedError<OracleNotProven>()("OracleNotProven", {
   ...errorFields("ORACLE_NOT_PROVEN"),

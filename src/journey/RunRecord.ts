@@ -8,6 +8,9 @@ import { dirname, join } from "node:path"
 import * as Effect from "effect/Effect"
 import { type Digest, sha256 } from "../base/Digest.ts"
 
+/** Parts of the record that no attempt may see. */
+export const privateDirectories = ["attempts", "results", "verdicts", "scratch"] as const
+
 export interface RunRecord {
   readonly directory: string
   /** Writes and flushes a file below the record; gives the digest of its bytes. */
@@ -29,7 +32,8 @@ const flushDirectory = async (directory: string) => {
 /** Opens the record, made when missing (0700). */
 export const openRunRecord = (directory: string): Effect.Effect<RunRecord> =>
   Effect.promise(async () => {
-    await mkdir(directory, { recursive: true, mode: 0o700 })
+    // Made before any workspace is mounted: only what exists can be hidden from it (W17).
+    for (const name of privateDirectories) await mkdir(join(directory, name), { recursive: true, mode: 0o700 })
     const path = (name: string) => join(directory, name)
     return {
       directory,

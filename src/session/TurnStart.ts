@@ -147,5 +147,6 @@ export const interrupted = (turn: TurnRecord) =>
   new TurnInterrupted({
     turn: turn.id,
     message: `Turn ${turn.id} ended without a result (${turn.failure?.reason ?? "lost"}); its cost is unknown.`,
-    remedy: 'Read what it left, then start it again by name (interrupted: "retry"): a new, labelled attempt.'
+    remedy:
+      'Read what it left, then start it again by name: `interrupted: "retry"` here, `retryInterrupted: true` in a repair. That is a new, labelled attempt.'
   })

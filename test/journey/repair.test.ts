@@ -81,7 +81,6 @@ it("W17 C115 attempts cannot read held-out tests, the store, the record or the o
   const probe = ["held-out/judge.sh", "store/authority.db", "verdicts", "results"]
     .map((name) => `test -e ${join(record, name)} && echo ${name} >> seen.txt`)
     .join("; ")
-  mkdirSync(join(record, "verdicts"))
   const report = await Effect.runPromise(
     run({ routes: [route("spy", `${probe}; echo right > value.txt; touch seen.txt`)] })
   )
@@ -101,6 +100,20 @@ it("W13 a record inside the source, a source that is no repository and a source 
     reason: "storeInside"
   })
   expect(existsSync(join(source, "record"))).toBe(false)
+  expect(await failed({ source: join(record, "nothing") })).toMatchObject({
+    code: "IMPORT_REFUSED",
+    reason: "notFound"
+  })
+  const refused = async (options: Partial<RepairOptions>) => ((await failed(options)) as { option?: string }).option
+  expect(await refused({ run: " " })).toBe("run")
+  expect(await refused({ routes: [] })).toBe("routes")
+  expect(await refused({ routes: [...routes, ...routes] })).toBe("routes")
+  expect(await refused({ budget: { usd: 0.1, slots: 1 } })).toBe("budget")
+  expect(await refused({ routes: [{ ...routes[0]!, timeLimit: "5 fortnights" as never }] })).toBe("timeLimit")
+  const judge = ["sh", "judge.sh"] as const
+  expect(await refused({ oracle: { judge, heldOut: join(record, "gone") } })).toBe("oracle.heldOut")
+  expect(await refused({ oracle: { judge, heldOut: join(source, "ignored") } })).toBe("oracle.heldOut")
+  expect(readdirSync(record).toSorted()).toEqual(["held-out", "source", "store"])
   const empty = join(record, "empty")
   mkdirSync(empty)
   const error = await failed({ source: empty })
@@ -115,4 +128,16 @@ it("E15 a run in which nothing passed is a report; requireAccepted names every a
     Effect.flip(run({ routes: [route("a", "true")] }).pipe(Effect.flatMap(requireAccepted)))
   )
   expect(error).toMatchObject({ code: "NOTHING_ACCEPTED", attempts: [{ id: "a", outcome: "failed" }] })
+})
+
+it("G2 a record that was made for another source is refused; the same run again keeps what was measured", async () => {
+  const { route, run, record } = scene()
+  const routes = [route("a", "echo right > value.txt")]
+  const first = await Effect.runPromise(run({ routes }))
+  const again = await Effect.runPromise(run({ routes }))
+  expect(again.attempts).toEqual(first.attempts)
+  const other = scene()
+  const error = await Effect.runPromise(Effect.flip(run({ routes, source: join(other.record, "source") })))
+  expect(error).toMatchObject({ code: "REPAIR_OPTIONS", option: "run" })
+  expect(readFileSync(join(record, "verdicts", "a.log"), "utf8")).toContain("judge.sh")
 })

@@ -147,8 +147,10 @@ export const planIsolation = (input: IsolationInput): { readonly plan: Protectio
   const reachable: string[] = ["network and abstract sockets", "files of this user outside the masks (read-only)"]
   const directories = new Set<TreePath>()
   const files = new Set<TreePath>()
-  const mask = (at: string, name: string): void => {
+  const mask = (at: string, name: string, asked = false): void => {
     const real = realPath(at)
+    if (real === undefined && asked)
+      reachable.push(`${name}: was not there when the workspace was opened, so it is not hidden`)
     if (real === undefined || real === "/") return
     if (real === input.workspacePath || isBelow(real, input.workspacePath)) {
       if (real !== input.workspacePath) reachable.push(`${name}: the workspace's own copy of it`)
@@ -161,7 +163,7 @@ export const planIsolation = (input: IsolationInput): { readonly plan: Protectio
   mask(Buffer.from(input.store, "latin1").toString("utf8"), "store, with the authority file and every other workspace")
   if (input.origin === input.workspacePath) shown.push("origin (covered by the workspace)")
   else if (input.origin !== null) mask(Buffer.from(input.origin, "latin1").toString("utf8"), "origin")
-  for (const at of input.hide) mask(at, at)
+  for (const at of input.hide) mask(at, at, true)
   const home = os.homedir()
   for (const name of credentials) mask(path.join(home, name), `~/${name}`)
   for (const at of sockets) mask(at, at)
