@@ -169,6 +169,15 @@ export class SqliteAuthority implements AuthorityStore {
   }
 
   #one(command: Command, at: Head): { readonly outcome: CommandOutcome; readonly head: Head } {
+    if (typeof command.id !== "string" || command.id === "") {
+      throw new Refusal(
+        new InvalidInput({
+          command: String(command.type),
+          message: "A command needs an id that is a text.",
+          remedy: "Give the caller's idempotency key. Nothing was changed."
+        })
+      )
+    }
     const digest = commandDigest(command)
     const known = this.#db.get("SELECT digest, reply, seq FROM command WHERE id = ?", command.id)
     if (known !== undefined) {

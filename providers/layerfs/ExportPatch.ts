@@ -6,7 +6,7 @@
 import { mkdirSync, readdirSync, rmSync } from "node:fs"
 import { join as joinPath } from "node:path"
 import { join, parent, type TreePath } from "../../src/base/PathBytes.ts"
-import { makePatch, type PatchFile } from "../../src/workspace/Patch.ts"
+import { type IgnoreRules, makePatch, type PatchFile } from "../../src/workspace/Patch.ts"
 import type { ExportedPatch } from "../../src/workspace/WorkspaceProvider.ts"
 import { blocks, readContent } from "./FileContent.ts"
 import type { ObjectReader } from "./PackedObjects.ts"
@@ -72,10 +72,13 @@ export const exportPatch = async (context: ExportContext, from: CommitRow, to: C
   const older = trees.reader(from)
   const newer = trees.reader(to)
   const above = directoriesAbove(changed.map((file) => file.path))
-  const ignoreFiles = [...above].flatMap((directory) => {
-    const path = join(directory, ".gitignore")
-    const bytes = fileAt(reader, newer, path)
-    return bytes === null ? [] : [{ path, bytes }]
+  const rules = (tree: TreeReader): IgnoreRules => ({
+    files: [...above].flatMap((directory) => {
+      const path = join(directory, ".gitignore")
+      const bytes = fileAt(reader, tree, path)
+      return bytes === null ? [] : [{ path, bytes }]
+    }),
+    exclude: fileAt(reader, tree, ".git/info/exclude")
   })
   const indexes = [older, newer].flatMap((tree) => fileAt(reader, tree, ".git/index") ?? [])
   const hasRepository = (directory: TreePath): boolean =>
@@ -86,8 +89,7 @@ export const exportPatch = async (context: ExportContext, from: CommitRow, to: C
     return await makePatch({
       scratch,
       changed,
-      ignoreFiles,
-      exclude: fileAt(reader, newer, ".git/info/exclude"),
+      ignore: { older: rules(older), newer: rules(newer) },
       indexes,
       nestedRepositories: [...above].filter(hasRepository)
     })

@@ -3,15 +3,12 @@
  * Promise: `$XDG_STATE_HOME` or `~/.local/state`, then `coppice/<hash of the project's real path>`; without a home it must
  * be given; never inside the project that will be imported. Rules: 01 "On disk"; W13.
  */
-import { existsSync, realpathSync } from "node:fs"
-import { basename, dirname, isAbsolute, join, resolve, sep } from "node:path"
+import { realpathSync } from "node:fs"
+import { isAbsolute, join, resolve, sep } from "node:path"
 import * as Effect from "effect/Effect"
 import { sha256 } from "../base/Digest.ts"
+import { realPathOf } from "../base/RealPath.ts"
 import { StoreLocation } from "../workspace/WorkspaceError.ts"
-
-/** The real path of something that may not exist yet: its nearest existing ancestor is resolved. */
-const realish = (path: string): string =>
-  existsSync(path) ? realpathSync(path) : join(realish(dirname(path)), basename(path))
 
 const realOrNothing = (path: string): string | undefined => {
   try {
@@ -57,7 +54,7 @@ export const storeDirectory = (options: {
         })
       )
     }
-    const real = realish(resolve(directory))
+    const real = realPathOf(resolve(directory))
     if (options.project !== undefined && (real === project || real.startsWith(project + sep))) {
       return Effect.fail(
         new StoreLocation({

@@ -11,7 +11,7 @@ import { type CoppiceError, isCoppiceError } from "../base/CoppiceError.ts"
 import type { Json } from "../base/Digest.ts"
 import { newId } from "../base/Id.ts"
 import type { Busy, StorageFailure, StoreMoved } from "../sqlite/Database.ts"
-import type { IdempotencyKeyReuse, InvalidInput, NotPublic } from "./GovernanceError.ts"
+import { type IdempotencyKeyReuse, InvalidInput, type NotPublic } from "./GovernanceError.ts"
 import type { AuthorityStore, Command, JournalEntry, Load } from "./Module.ts"
 
 /** The authority could not be reached or written; nothing was done. */
@@ -104,6 +104,15 @@ export const writeObserved = <Input extends object, Reply extends object, E exte
 ): Effect.Effect<Reply & Receipt, E | WriteError, Authority> =>
   Effect.flatMap(Authority, (authority) => {
     const { commandId, ...payload } = input
+    if (commandId !== undefined && (typeof commandId !== "string" || commandId === "" || commandId.length > 300)) {
+      return Effect.fail(
+        new InvalidInput({
+          command: type,
+          message: `${type}: the command id is not a text of 1 to 300 characters`,
+          remedy: "Give a string, or leave it out for a new command. Nothing was changed."
+        })
+      )
+    }
     const command: Command = {
       id: commandId ?? newId("command"),
       module,

@@ -11,8 +11,11 @@ export const Title = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLeng
 export const Summary = Schema.String.check(Schema.isMaxLength(2000))
 export const DigestText = Schema.String.check(Schema.isPattern(/^sha256:[0-9a-f]{64}$/))
 export const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1_000_000_000))
-/** US dollars. Zero is an amount like any other. */
-export const Usd = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1_000_000_000))
+/**
+ * US dollars, at most a million in one amount: sums stay far below what a double holds exactly in micro-dollars (2^53), and
+ * a cost beyond it is a mistake of whoever reports it. Zero is an amount like any other.
+ */
+export const Usd = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1_000_000))
 export const Milliseconds = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 export const Ids = Schema.Array(IdText).check(Schema.isMaxLength(1000))
 

@@ -5,6 +5,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { ProcessIdentity, SpawnGuarantee } from "../base/Spawn.ts"
+import { Usd } from "./Field.ts"
 import { PhaseOrder } from "./GovernanceError.ts"
 import { recordTable } from "./Handler.ts"
 
@@ -36,7 +37,7 @@ export const HostResult = Schema.Struct({
   ),
   /** Digest of the full result, which is kept outside the authority. */
   digest: Schema.NullOr(Schema.String.check(Schema.isPattern(/^sha256:[0-9a-f]{64}$/))),
-  usd: Schema.Union([Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0)), Schema.Literal("unknown")]),
+  usd: Schema.Union([Usd, Schema.Literal("unknown")]),
   wallMs: Schema.NullOr(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))),
   /** True when every process of the executor was seen to be gone; null for a host without one. */
   provenGone: Schema.NullOr(Schema.Boolean)

@@ -64,8 +64,10 @@ export const TurnResult = Schema.Struct({
   usedFindings: Schema.optionalKey(Schema.Array(Schema.String)),
   usage: Schema.optionalKey(
     Schema.Struct({
-      /** Money spent by this turn, in US dollars; absent means unknown, never 0. */
-      usd: Schema.optionalKey(Schema.Number.check(Schema.isGreaterThanOrEqualTo(0)))
+      /** Money spent by this turn, in US dollars; absent means unknown, never 0; at most a million. */
+      usd: Schema.optionalKey(
+        Schema.Number.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1_000_000))
+      )
     })
   )
 })

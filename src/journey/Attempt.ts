@@ -188,6 +188,10 @@ const reasonOf = (host: HostOutcome | null, verdict: Verdict | null, outcome: At
     outcome === "refused" || outcome === "accepted" || outcome === "inconclusive" ? verdict?.reason : undefined
   if (judged !== undefined) return broken === null ? judged : `${judged} The host itself failed: ${broken}`
   if (broken !== null) return broken
+  if (verdict === null && host?.status === "ok" && outcome === "failed" && host.result.outcome === "completed") {
+    return `It changed no source file. It said: ${host.result.summary}`
+  }
+  if (outcome === "passedNotChosen") return "It passed after another attempt had been accepted."
   return host?.status === "ok" ? host.result.summary : "The result of the host could not be read again."
 }
 

@@ -8,11 +8,13 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { existsSync } from "node:fs"
-import { join, resolve, sep } from "node:path"
+import { join, resolve } from "node:path"
 import * as Duration from "effect/Duration"
 import { isCoppiceError } from "../base/CoppiceError.ts"
+import { git } from "../base/Command.ts"
 import { crashPoint } from "../base/CrashPoint.ts"
 import { digestJson, sha256 } from "../base/Digest.ts"
+import { liesInside } from "../base/RealPath.ts"
 import { makeCostLedger } from "../evaluator/CostLedger.ts"
 import { runJudge } from "../evaluator/JudgeProcess.ts"
 import { directoryDigest, type OracleKnown, type OracleSpec, type PrepareStep, prove } from "../evaluator/Oracle.ts"
@@ -244,8 +246,6 @@ const replay = (
     )
   )
 
-const inside = (path: string, directory: string): boolean => path === directory || path.startsWith(directory + sep)
-
 const wrong = (option: string, message: string, remedy: string) =>
   Effect.fail(new RepairOptionsError({ option, message, remedy }))
 
@@ -264,7 +264,7 @@ const checked = (given: RepairOptions) => {
       })
     )
   }
-  if (inside(record, source)) {
+  if (liesInside(record, source)) {
     return Effect.fail(
       new ImportRefused({
         reason: "storeInside",
@@ -281,7 +281,7 @@ const checked = (given: RepairOptions) => {
       "Give the directory of the judge's own files."
     )
   }
-  if (inside(heldOut, source)) {
+  if (liesInside(heldOut, source)) {
     return wrong(
       "oracle.heldOut",
       "The held-out files lie inside the source: every attempt would have them in its own tree.",
@@ -315,6 +315,36 @@ const checked = (given: RepairOptions) => {
   }
   return Effect.succeed({ ...given, source, record, oracle: { ...given.oracle, heldOut } } satisfies RepairOptions)
 }
+
+/**
+ * Patches are made against what was imported and applied to a clean checkout of the base: where tracked files differ between the
+ * two, no patch that touches them could apply, and every attempt would be refused for it. So it is said before anything runs.
+ */
+const cleanSource = (source: string, base: string) =>
+  Effect.gen(function* () {
+    const known = yield* git(["rev-parse", "--verify", "--quiet", "--end-of-options", `${base}^{commit}`], {
+      cwd: source
+    })
+    if (known.code !== 0) {
+      return yield* wrong(
+        "base",
+        "The source has no such commit.",
+        "Give a commit of the source, or leave `base` out for its HEAD."
+      )
+    }
+    const changed = yield* git(["diff", "--name-only", base, "--"], { cwd: source })
+    const names = changed.stdout
+      .toString("utf8")
+      .split("\n")
+      .filter((name) => name !== "")
+    if (names.length > 0) {
+      return yield* wrong(
+        "source",
+        `Tracked files of the source differ from its base: ${names.slice(0, 5).join(", ")}${names.length > 5 ? ` and ${names.length - 5} more` : ""}.`,
+        "Commit or stash them, or name the commit that the source stands at as `base`."
+      )
+    }
+  })
 
 /** What a run is about. A record that was made for something else is refused: its results would be told as this one's. */
 const sameRun = (options: RepairOptions, base: string, record: RunRecord) =>
@@ -352,8 +382,15 @@ export const exploreRepair = (given: RepairOptions) =>
     const options = yield* checked(given)
     const workspaces = yield* Workspaces
     const ledger = makeCostLedger()
-    const say: Scene["say"] = (attemptId, stage, text) => options.onProgress?.({ attempt: attemptId, stage, text })
+    const say: Scene["say"] = (attemptId, stage, text) => {
+      try {
+        options.onProgress?.({ attempt: attemptId, stage, text })
+      } catch {
+        // Telling is not the work: a listener that throws ends nothing.
+      }
+    }
     const base = options.base ?? (yield* headCommit(options.source))
+    yield* cleanSource(options.source, base)
     const spec = oracleOf(options, base)
     const record = yield* openRunRecord(options.record)
     yield* sameRun(options, base, record)

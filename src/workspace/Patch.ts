@@ -6,7 +6,7 @@
  */
 import { type ChildProcess, spawn } from "node:child_process"
 import { hash } from "node:crypto"
-import { mkdirSync, writeFileSync } from "node:fs"
+import { mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { once } from "node:events"
 import { dirname, join } from "node:path"
 import { compare, show, type TreePath } from "../base/PathBytes.ts"
@@ -28,14 +28,19 @@ export interface ChangedFile {
   readonly after: PatchFile | null
 }
 
+export interface IgnoreRules {
+  /** Every regular `.gitignore` above a changed path. */
+  readonly files: readonly { readonly path: TreePath; readonly bytes: Uint8Array }[]
+  /** `.git/info/exclude` of the tree, when it has one. */
+  readonly exclude: Uint8Array | null
+}
+
 export interface PatchInput {
   /** An empty private directory; the caller removes it. */
   readonly scratch: string
   readonly changed: readonly ChangedFile[]
-  /** Every regular `.gitignore` above a changed path, from the newer state. */
-  readonly ignoreFiles: readonly { readonly path: TreePath; readonly bytes: Uint8Array }[]
-  /** `.git/info/exclude` of the tree, when it has one. */
-  readonly exclude: Uint8Array | null
+  /** The ignore rules of either state. */
+  readonly ignore: { readonly older: IgnoreRules; readonly newer: IgnoreRules }
   /** `.git/index` of both states, where there is one: what is tracked is source, ignored or not. */
   readonly indexes: readonly Uint8Array[]
   /** Directories with a repository of their own: what is below them belongs to that one. */
@@ -129,7 +134,10 @@ const formatOf = (index: Uint8Array): "sha1" | "sha256" => {
   return sum === Buffer.from(index.subarray(end)).toString("hex") ? "sha256" : "sha1"
 }
 
-/** Paths in a state's own index. */
+/**
+ * Paths in a state's own index. An index that git cannot read (damaged by an attempt, or split into files that are not at hand)
+ * names nothing: it only ever adds ignored files to what is source, so a patch without it is smaller, never wrong.
+ */
 const trackedIn = async (scratch: string, index: Uint8Array, n: number): Promise<TreePath[]> => {
   const file = join(scratch, `index-${n}`)
   writeFileSync(file, index)
@@ -139,37 +147,52 @@ const trackedIn = async (scratch: string, index: Uint8Array, n: number): Promise
     await must("make a repository", git(scratch, ["init", "-q", "--template=", "--object-format=sha256", other]))
   }
   const repository = isOther ? [`--git-dir=${join(other, ".git")}`] : []
-  const list = git(scratch, [...repository, "ls-files", "-z", "--cached"], [], { GIT_INDEX_FILE: file })
-  return pathsOf(await must("read the tree's own index", list))
+  const list = await git(scratch, [...repository, "ls-files", "-z", "--cached"], [], { GIT_INDEX_FILE: file })
+  return list.code === 0 ? pathsOf(list.stdout) : []
 }
 
-/** Which of the paths are source: tracked, or not ignored. */
-const selectSource = async (input: PatchInput): Promise<Set<TreePath>> => {
-  const { scratch } = input
-  const inRepository = (path: TreePath): boolean => {
-    const parts = path.split("/")
-    return parts.includes(".git") || input.nestedRepositories.some((nested) => path.startsWith(`${nested}/`))
-  }
-  const candidates = input.changed.map((file) => file.path).filter((path) => !inRepository(path))
+/** Which of the paths these rules ignore. */
+const ignoredBy = async (scratch: string, rules: IgnoreRules, paths: readonly TreePath[]): Promise<Set<TreePath>> => {
   const repository = join(scratch, "repository")
-  for (const { path, bytes } of input.ignoreFiles) {
+  const exclude = join(repository, ".git/info/exclude")
+  const written: Buffer[] = []
+  for (const { path, bytes } of rules.files) {
     const at = Buffer.concat([Buffer.from(`${repository}/`), Buffer.from(path, "latin1")])
     mkdirSync(at.subarray(0, at.lastIndexOf(0x2f)), { recursive: true })
     writeFileSync(at, bytes)
+    written.push(at)
   }
-  if (input.exclude !== null) {
-    mkdirSync(join(repository, ".git/info"), { recursive: true })
-    writeFileSync(join(repository, ".git/info/exclude"), input.exclude)
-  }
+  mkdirSync(dirname(exclude), { recursive: true })
+  writeFileSync(exclude, rules.exclude ?? "")
   // A leading `./` keeps a name that begins with `:` from being read as pathspec magic; git repeats it in its answer.
-  const list = candidates.map((path) => Buffer.from(`./${path}\0`, "latin1"))
+  const list = paths.map((path) => Buffer.from(`./${path}\0`, "latin1"))
   const checked = await git(scratch, ["check-ignore", "--no-index", "-z", "--stdin"], [Buffer.concat(list)])
   if (checked.code !== 0 && checked.code !== 1) throw failed("apply the ignore rules")
-  const ignored = new Set(pathsOf(checked.stdout).map((path) => path.slice(2)))
+  for (const at of written) rmSync(at)
+  return new Set(pathsOf(checked.stdout).map((path) => path.slice(2)))
+}
+
+/**
+ * Which of the paths are source: tracked, or not ignored. What was ignored and untracked in the older state stays out
+ * whatever became of the rules: an attempt that removes a `.gitignore` must not carry secrets or build output into a patch.
+ */
+const selectSource = async (input: PatchInput): Promise<Set<TreePath>> => {
+  const { scratch } = input
   const tracked = new Set<TreePath>()
   for (const [n, index] of input.indexes.entries())
     for (const path of await trackedIn(scratch, index, n)) tracked.add(path)
-  return new Set(candidates.filter((path) => !ignored.has(path) || tracked.has(path)))
+  const inRepository = (path: TreePath): boolean =>
+    path.split("/").includes(".git") || input.nestedRepositories.some((nested) => path.startsWith(`${nested}/`))
+  const untracked = input.changed.filter((file) => !tracked.has(file.path) && !inRepository(file.path))
+  const paths = untracked.map((file) => file.path)
+  const now = await ignoredBy(scratch, input.ignore.newer, paths)
+  const then = await ignoredBy(scratch, input.ignore.older, paths)
+  return new Set([
+    ...input.changed.map((file) => file.path).filter((path) => tracked.has(path)),
+    ...untracked
+      .filter((file) => !now.has(file.path) && !(file.before !== null && then.has(file.path)))
+      .map((file) => file.path)
+  ])
 }
 
 /** A path as fast-import reads it: C-quoted, every unusual byte in octal. */

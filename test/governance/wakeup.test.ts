@@ -27,3 +27,19 @@ it("G3 a command that is asked for right when the queue has run empty is committ
     rmSync(directory, { recursive: true, force: true })
   }
 })
+
+it("G2 G4 a command id that is no text is refused at the door, and the chain stays whole", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "coppice-authority-"))
+  const store = await openAuthority({ directory })
+  try {
+    const command = { module: "work", type: "openGoal", payload: { title: "t", budget: { usd: 1 } } }
+    const outcomes = await store.commit([5, "", null].map((id) => ({ ...command, id: id as never })))
+    expect(outcomes.map((outcome) => outcome._tag === "Refused" && outcome.error.code)).toEqual(
+      Array.from({ length: 3 }, () => "INVALID_INPUT")
+    )
+    expect(await store.verify()).toMatchObject({ ok: true, entries: 0 })
+  } finally {
+    await store.close()
+    rmSync(directory, { recursive: true, force: true })
+  }
+})

@@ -1,4 +1,5 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { execFileSync } from "node:child_process"
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { afterEach, expect, it } from "vitest"
@@ -113,7 +114,12 @@ it("W13 a record inside the source, a source that is no repository and a source 
   const judge = ["sh", "judge.sh"] as const
   expect(await refused({ oracle: { judge, heldOut: join(record, "gone") } })).toBe("oracle.heldOut")
   expect(await refused({ oracle: { judge, heldOut: join(source, "ignored") } })).toBe("oracle.heldOut")
-  expect(readdirSync(record).toSorted()).toEqual(["held-out", "source", "store"])
+  symlinkSync(source, join(record, "link"))
+  expect(await failed({ record: join(record, "link", "record") })).toMatchObject({ code: "IMPORT_REFUSED" })
+  expect(await refused({ base: "nosuch" })).toBe("base")
+  writeFileSync(join(source, "value.txt"), "not committed")
+  expect(await refused({})).toBe("source")
+  expect(readdirSync(record).toSorted()).toEqual(["held-out", "link", "source", "store"])
   const empty = join(record, "empty")
   mkdirSync(empty)
   const error = await failed({ source: empty })
@@ -140,4 +146,23 @@ it("G2 a record that was made for another source is refused; the same run again 
   const error = await Effect.runPromise(Effect.flip(run({ routes, source: join(other.record, "source") })))
   expect(error).toMatchObject({ code: "REPAIR_OPTIONS", option: "run" })
   expect(readFileSync(join(record, "verdicts", "a.log"), "utf8")).toContain("judge.sh")
+})
+
+it("W16 ignored files stay out of a patch whatever an attempt does to the rules; tracked files stay in beside a stray .git and a broken index", async () => {
+  const { route, run, record } = scene()
+  const spoil =
+    "rm .gitignore; echo secret >> ignored/dependency.txt; mkdir -p sub/.git; echo more >> sub/file.txt; echo x > .git/index"
+  mkdirSync(join(record, "source", "sub"))
+  writeFileSync(join(record, "source", "sub", "file.txt"), "text\n")
+  const git = (...args: string[]) =>
+    execFileSync("git", ["-c", "user.name=t", "-c", "user.email=t@example.invalid", ...args], {
+      cwd: join(record, "source")
+    })
+  git("add", "-A")
+  git("commit", "-qm", "sub")
+  const report = await Effect.runPromise(run({ routes: [route("a", `${spoil}; echo right > value.txt`)] }))
+  expect(report.attempts[0]).toMatchObject({ outcome: "accepted", changedFiles: 3 })
+  const patch = readFileSync(join(record, "fix.patch"), "utf8")
+  expect(patch).not.toContain("secret")
+  expect(patch).toContain("sub/file.txt")
 })

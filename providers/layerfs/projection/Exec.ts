@@ -29,8 +29,10 @@ export const spawnFailed = (program: string, why: string): SpawnFailed =>
   })
 
 /** Refuses what no process can be given. */
-export const checkArguments = (argv: readonly string[]): void => {
+export const checkArguments = (argv: readonly string[], timeLimitMs?: number): void => {
   if (argv.length === 0 || argv[0] === "") throw spawnFailed("", "no program was named")
+  if (timeLimitMs !== undefined && !(timeLimitMs > 0))
+    throw spawnFailed(argv[0]!, "the time limit is no positive number")
   if (argv.some((part) => part.includes("\0"))) throw spawnFailed(argv[0]!, "an argument holds a NUL byte")
 }
 
@@ -43,7 +45,7 @@ export const exec = async (
   signal: AbortSignal
 ): Promise<ExecResult> => {
   const argv: readonly [string, ...string[]] = typeof command === "string" ? ["/bin/sh", "-c", command] : command
-  checkArguments(argv)
+  checkArguments(argv, options.timeLimitMs)
   const { variables, passed } = variablesFor({ ...options, privateTmp: inside.privateTmp })
   const call = randomUUID()
   const before = new Set(inside.quiet() ? [] : inside.processes().map(keyOf))
