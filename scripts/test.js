@@ -31,8 +31,10 @@ try {
     readFileSync(report, "utf8")
   )
   passed = numPassedTests
-  // A file that could not even be loaded has no tests to fail: it counts as one failure, or it would vanish.
-  failed = numFailedTests + testResults.filter((f) => f.status === "failed" && f.assertionResults.length === 0).length
+  // A file that could not be loaded or set up has no failed test of its own: it counts as one failure, or it would vanish.
+  const broken = ({ status, assertionResults }) =>
+    status === "failed" && !assertionResults.some((test) => test.status === "failed")
+  failed = numFailedTests + testResults.filter(broken).length
   skipped = numPendingTests + numTodoTests
 } catch {
   console.error("The test run left no readable report in .reports. Remedy: see what vitest said above.")

@@ -28,7 +28,9 @@ beforeAll(() => {
   const npm = (...args: string[]) =>
     execFileSync("npm", args, { cwd: root, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] })
   npm("run", "-s", "build")
-  const [packed] = JSON.parse(npm("pack", "--json", "--pack-destination", app)) as [{ filename: string }]
+  const [packed] = JSON.parse(npm("pack", "--json", "--ignore-scripts", "--pack-destination", app)) as [
+    { filename: string }
+  ]
   const modules = join(app, "node_modules")
   mkdirSync(join(modules, "coppice"), { recursive: true })
   execFileSync("tar", ["xzf", join(app, packed.filename), "--strip-components=1", "-C", join(modules, "coppice")])
