@@ -29,6 +29,7 @@ export class StoredTrees {
   readonly #objects: ObjectSource
   readonly #trees = new Map<Digest, StoredTree>()
   readonly #times = new WeakMap<StoredTree, { readonly id: Digest; readonly times: readonly StoredTime[] }>()
+  readonly #directories = new WeakMap<StoredTree, { readonly id: Digest; readonly directory: Directory }>()
   #entries = 0
 
   constructor(objects: ObjectSource) {
@@ -60,6 +61,23 @@ export class StoredTrees {
     const times = decodeTimes(this.#objects.read(id), tree)
     this.#times.set(tree, { id, times })
     return times
+  }
+
+  /** A directory with its times, kept as long as its tree: a checkpoint looks at every directory of an upper again. */
+  directory(id: Digest, timesId: Digest): Directory {
+    const tree = this.tree(id)
+    const known = this.#directories.get(tree)
+    if (known?.id === timesId) return known.directory
+    const stored = this.times(timesId, tree)
+    const times = new Map<TreePath, Digest>()
+    const entries = tree.entries.map((entry, i) => {
+      const time = stored[i]!
+      if (time.times !== null) times.set(entry.name, time.times)
+      return toTreeEntry(entry, time.mtimeNs)
+    })
+    const directory = { entries, byName: new Map(entries.map((entry) => [entry.name, entry])), times }
+    this.#directories.set(tree, { id: timesId, directory })
+    return directory
   }
 
   root(id: Digest): RootRecord {
@@ -164,14 +182,6 @@ class RootReader implements TreeReader {
       id = entry.id!
       timesId = times
     }
-    const tree = this.#trees.tree(id)
-    const stored = this.#trees.times(timesId, tree)
-    const times = new Map<TreePath, Digest>()
-    const entries = tree.entries.map((entry, i) => {
-      const time = stored[i]!
-      if (time.times !== null) times.set(entry.name, time.times)
-      return toTreeEntry(entry, time.mtimeNs)
-    })
-    return { entries, byName: new Map(entries.map((entry) => [entry.name, entry])), times }
+    return this.#trees.directory(id, timesId)
   }
 }
