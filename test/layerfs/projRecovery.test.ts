@@ -1,9 +1,12 @@
 /** How workspaces end: closed, kept, interrupted, recovered, dropped. */
+import { spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import { join } from "node:path"
+import { fileURLToPath } from "node:url"
 import * as Effect from "effect/Effect"
 import { describe, expect, it } from "vitest"
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
+import { currentIdentity } from "../../src/base/ProcessIdentity.ts"
 import type { WorkspaceRow } from "../../providers/layerfs/RefStore.ts"
 import { removeTree } from "../../providers/layerfs/projection/RemoveTree.ts"
 import { committed, failure, forkOf, ground, holders, run, shell, treeAt, using, write } from "./projFixture.ts"
@@ -171,6 +174,32 @@ describe("overlay", () => {
       ["copy", true]
     ])
   })
+
+  it.each(["workspace.made", "workspace.closed", "workspace.adopted"])(
+    "L8 W12 W23 a process killed at %s leaves no row without its files, and no directory after the next opening",
+    async (point) => {
+      const { provider, commit, store } = await ground({ a: "a" })
+      const branch = await forkOf(provider, commit)
+      const victim = fileURLToPath(new URL("projVictim.ts", import.meta.url))
+      const killed = spawnSync(process.execPath, [victim, store, branch, "close"], {
+        encoding: "utf8",
+        env: { ...process.env, COPPICE_CRASH_AT: point }
+      })
+      expect([killed.signal, killed.stderr]).toEqual(["SIGKILL", ""])
+      expect(fs.readdirSync(join(store, "layerfs", "work")).length).toBe(1)
+      expect(await run(provider.left)).toEqual([])
+      expect(fs.readdirSync(join(store, "layerfs", "work"))).toEqual([])
+      const saved = await run(provider.findOperation("op-close"))
+      expect(saved.state).toBe(point === "workspace.made" ? "absent" : "recorded")
+      if (saved.state === "recorded") expect(await treeAt(provider, branch)).toEqual({ a: "a", made: "inside\n" })
+      // A directory whose maker lives is left alone: it is a workspace on its way.
+      const own = join(store, "layerfs", "work", "wsp_on-its-way")
+      fs.mkdirSync(own)
+      fs.writeFileSync(join(own, "owner"), JSON.stringify(currentIdentity()))
+      expect(await run(provider.left)).toEqual([])
+      expect(fs.existsSync(own)).toBe(true)
+    }
+  )
 
   it("W2 W12 an open that fails on the way leaves no process, row or directory behind", async () => {
     const { provider, commit, store } = await ground({ a: "a" })

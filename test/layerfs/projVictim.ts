@@ -1,10 +1,13 @@
-/** A process to be killed: opens a workspace, starts what should die with it, prints the pids, and waits. */
+/**
+ * A process to be killed: opens a workspace, starts what should die with it, prints the pids, and waits. With `close` as third
+ * argument it changes a file, commits, and closes: a crash point ends it on the way.
+ */
 import * as fs from "node:fs"
 import * as Effect from "effect/Effect"
 import { makeLayerFs } from "../../providers/layerfs/Provider.ts"
 import { makeProjections } from "../../providers/layerfs/projection/index.ts"
 
-const [, , store, branch] = process.argv
+const [, , store, branch, what] = process.argv
 
 /** Every descendant of this process. */
 const descendants = (): number[] => {
@@ -31,6 +34,12 @@ await Effect.runPromise(
     Effect.gen(function* () {
       const provider = yield* makeLayerFs({ store: store! }, makeProjections)
       const workspace = yield* provider.open(branch!, { projection: "overlay" })
+      if (what === "close") {
+        yield* workspace.write("made", "inside\n")
+        const saved = yield* workspace.checkpoint({ operationId: "op-close" })
+        console.log(JSON.stringify(saved))
+        return
+      }
       yield* workspace.exec("echo inside > made; (setsid env -i sleep 1000 > /dev/null 2>&1 &)")
       yield* workspace.start(["sh", "-c", "(setsid sleep 1000 &); sleep 1000"])
       yield* Effect.sleep("200 millis")

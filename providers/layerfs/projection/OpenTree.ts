@@ -6,6 +6,7 @@
  */
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { crashPoint } from "../../../src/base/CrashPoint.ts"
 import { fromInput, toBytes, type TreePath } from "../../../src/base/PathBytes.ts"
 import { Unavailable } from "../../../src/workspace/WorkspaceError.ts"
 import type { Isolation, OpenOptions, Projection } from "../../../src/workspace/WorkspaceProvider.ts"
@@ -15,7 +16,7 @@ import type { HarvestInput, Spool } from "./Harvest.ts"
 import { Holder, HolderFailed } from "./Holder.ts"
 import { type EndableInside, insideOf } from "./Inside.ts"
 import { notIsolated, planIsolation, readBack, withoutProtection } from "./Isolation.ts"
-import { currentIdentity } from "../../../src/base/ProcessIdentity.ts"
+import { currentIdentity, type ProcessIdentity } from "../../../src/base/ProcessIdentity.ts"
 import { bootId, kernelRelease, startTimeOf, type Tools } from "./Machine.ts"
 import { defaultMountPath, type MountPlace, mountPlace, refuse } from "./MountPath.ts"
 import { type MountPlan, mountTable } from "./MountTable.ts"
@@ -60,6 +61,22 @@ export interface Parts {
   readonly store: StorePort
   readonly layers: DiskLayers
   readonly tools: Tools
+}
+
+/** The name of a directory that has no owner's file yet: a few system calls old, or its maker was killed among them. */
+const freshName = (id: string): string =>
+  `.fresh-${Buffer.from(JSON.stringify(currentIdentity())).toString("base64url")}.${id.slice(-12)}`
+
+/** Who makes or made the directory: by its name, else by the file in it; null when neither says. */
+export const makerOf = (work: string): ProcessIdentity | null => {
+  try {
+    const [, inName] = /^\.fresh-([\w-]+)\./.exec(path.basename(work)) ?? []
+    const text =
+      inName === undefined ? fs.readFileSync(path.join(work, "owner"), "utf8") : Buffer.from(inName, "base64url")
+    return JSON.parse(text.toString()) as ProcessIdentity
+  } catch {
+    return null
+  }
 }
 
 export const bytesOf = (text: string): TreePath => fromInput(text)
@@ -109,14 +126,22 @@ const prepare = async (store: StorePort, request: TreeRequest, isolated: boolean
   return { place, protection }
 }
 
-/** Runs `make` in a fresh directory of the store; when it fails, the directory goes again. */
+/**
+ * Runs `make` in a fresh directory of the store; when it fails, the directory goes again. It names its owner, so that one that a
+ * killed process left before its row stood can be told from one that is being made (`sweepWork`).
+ */
 const inWork = async <A>(store: StorePort, id: string, make: (work: string) => Promise<A>): Promise<A> => {
   const work = workOf(store, id)
-  fs.mkdirSync(work, { mode: 0o700 })
+  const fresh = path.join(path.dirname(work), freshName(id))
+  fs.mkdirSync(fresh, { mode: 0o700 })
   try {
+    fs.writeFileSync(path.join(fresh, "owner"), JSON.stringify(currentIdentity()), { mode: 0o600 })
+    fs.renameSync(fresh, work)
+    crashPoint("workspace.made")
     fs.mkdirSync(path.join(work, "stage"), { mode: 0o700 })
     return await make(work)
   } catch (error) {
+    await removeTree(fresh)
     await removeTree(work)
     throw error
   }

@@ -5,6 +5,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Semaphore from "effect/Semaphore"
+import { crashPoint } from "../../../src/base/CrashPoint.ts"
 import { newId } from "../../../src/base/Id.ts"
 import { type PathInput, show, type TreePath } from "../../../src/base/PathBytes.ts"
 import { ProcessesRunning, WorkspaceClosed } from "../../../src/workspace/WorkspaceError.ts"
@@ -189,11 +190,14 @@ export class OpenWorkspace {
       kept = "its holder process ended"
     }
     if (kept !== undefined) return store.updateWorkspace(id, { state: "kept", note: kept })
+    // Said before the files go: a process that is killed between the two leaves a directory to sweep, not a row without its files.
+    await store.updateWorkspace(id, { state: "closed" })
+    crashPoint("workspace.closed")
     if (adopt && this.tree.projection === "overlay") {
       await layers.adopt(this.#clean!.commit, this.tree.lowers, this.tree.content)
+      crashPoint("workspace.adopted")
     }
     await removeTree(this.tree.work)
-    await store.updateWorkspace(id, { state: "closed" })
   }
 
   /** Ends the workspace and drops its files, on purpose and on record (W12). */

@@ -1,7 +1,7 @@
 /**
  * Workspaces that nobody closed, or that were closed with changes: listed, committed to a branch of their own, or dropped.
  * Promise: a live workspace of another process is never touched; an upper is mounted only with the layers, options and
- * kernel that its row names, else `WorkspaceUnreadable` and nothing is deleted. Rules: W12, W23, G75.
+ * kernel that its row names, else `WorkspaceUnreadable` and nothing is deleted. Rules: W12, W23, G75, L8.
  */
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -11,7 +11,16 @@ import { RefNotFound, Unavailable, WorkspaceUnreadable } from "../../../src/work
 import type { CommitOptions, CheckpointOutcome, LeftWorkspace } from "../../../src/workspace/WorkspaceProvider.ts"
 import type { WorkspaceRow } from "../RefStore.ts"
 import { bootId, kernelRelease, startTimeOf } from "./Machine.ts"
-import { bytesOf, holdNamespaces, once, type OpenTree, overlayOptions, type Parts, workOf } from "./OpenTree.ts"
+import {
+  bytesOf,
+  holdNamespaces,
+  makerOf,
+  once,
+  type OpenTree,
+  overlayOptions,
+  type Parts,
+  workOf
+} from "./OpenTree.ts"
 import { notIsolated, withoutProtection } from "./Isolation.ts"
 import { insideOf } from "./Inside.ts"
 import { OpenWorkspace } from "./OpenWorkspace.ts"
@@ -57,7 +66,26 @@ const stateOf = (row: WorkspaceRow): LeftWorkspace["state"] | undefined => {
   return row.state === "open" && !outOfSight(row) && !holderLives(row) ? "interrupted" : undefined
 }
 
+/**
+ * Removes directories of workspaces that no row speaks for any more, or that a killed process had not come to record. What is
+ * open or kept, and whatever a process that may be alive is making or taking away, stays (L8, W12).
+ */
+export const sweepWork = async (store: StorePort): Promise<void> => {
+  const directory = path.join(store.directory, "work")
+  const names = await fs.promises.readdir(directory)
+  if (names.length === 0) return
+  // Rows are read after the names: one that was recorded in between is found.
+  const rows = new Map((await store.workspaces(["open", "kept"])).map((row) => [row.id, row]))
+  for (const name of names) {
+    if (rows.has(name)) continue
+    const at = path.join(directory, name)
+    const maker = makerOf(at)
+    if (maker !== null && isAlive(maker) === false) await removeTree(at)
+  }
+}
+
 export const listLeft = async (store: StorePort): Promise<readonly LeftWorkspace[]> => {
+  await sweepWork(store)
   const rows = await store.workspaces(["open", "kept"])
   await settleOrphans(rows)
   return rows.flatMap((row) => {

@@ -5,20 +5,23 @@
  */
 import * as fs from "node:fs/promises"
 
-const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code
+/** Somebody else may be removing the same tree: what is gone already is no failure. */
+const unlessGone = async <A>(done: Promise<A>): Promise<A | undefined> =>
+  done.catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined
+    throw error
+  })
 
 /** Removing what is not there is done already. */
 export const removeTree = async (path: string): Promise<void> => removeAt(Buffer.from(path))
 
 const removeAt = async (path: Buffer): Promise<void> => {
-  const stat = await fs.lstat(path).catch((error) => {
-    if (codeOf(error) === "ENOENT") return undefined
-    throw error
-  })
+  const stat = await unlessGone(fs.lstat(path))
   if (stat === undefined) return
-  if (!stat.isDirectory()) return fs.unlink(path)
-  if ((stat.mode & 0o700) !== 0o700) await fs.chmod(path, 0o700)
+  if (!stat.isDirectory()) return unlessGone(fs.unlink(path))
+  if ((stat.mode & 0o700) !== 0o700) await unlessGone(fs.chmod(path, 0o700))
   const slash = Buffer.from("/")
-  for (const name of await fs.readdir(path, { encoding: "buffer" })) await removeAt(Buffer.concat([path, slash, name]))
-  await fs.rmdir(path)
+  const names = (await unlessGone(fs.readdir(path, { encoding: "buffer" }))) ?? []
+  for (const name of names) await removeAt(Buffer.concat([path, slash, name]))
+  await unlessGone(fs.rmdir(path))
 }

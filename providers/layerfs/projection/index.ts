@@ -13,7 +13,7 @@ import { DiskLayers } from "./DiskLayers.ts"
 import { findTools, probeMachine } from "./Machine.ts"
 import { openCopy, openOverlay, type OpenTree } from "./OpenTree.ts"
 import { OpenWorkspace } from "./OpenWorkspace.ts"
-import { discardLeft, listLeft, newWorkspaceId, recoverLeft } from "./Recovery.ts"
+import { discardLeft, listLeft, newWorkspaceId, recoverLeft, sweepWork } from "./Recovery.ts"
 import { settle } from "./Settle.ts"
 import type { StorePort } from "./StorePort.ts"
 
@@ -36,6 +36,8 @@ const projectionsOver = (store: StorePort, now: () => number): Projections => {
   const layers = new DiskLayers(store)
   const { tools } = findTools()
   let probed: Promise<Probe> | undefined
+  // Once a process, before its first workspace. What cannot be swept now is tried again by the next one.
+  let swept: Promise<void> | undefined
   const probe = (): Promise<Probe> => (probed ??= probeMachine(path.join(store.directory, "work")))
 
   const choose = async (wanted: Projection | "auto"): Promise<{ projection: Projection; namespaces: boolean }> => {
@@ -60,6 +62,7 @@ const projectionsOver = (store: StorePort, now: () => number): Projections => {
       throw new RefNotFound({ message: "No branch has this id.", remedy: "Fork one first.", ref: branchId })
     }
     const { projection, namespaces } = await choose(options.projection ?? "auto")
+    await (swept ??= sweepWork(store).catch(() => undefined))
     const at = now()
     const { head: base, project } = branch
     const request = { id: newWorkspaceId(), branch: branch.id, base, project, options, at }
