@@ -7,6 +7,9 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
+import type { Durability } from "../base/Durability.ts"
+
+export type { Durability } from "../base/Durability.ts"
 
 /** The file is locked by another process for longer than the bound. Nothing was done; the same call may be repeated. */
 export class Busy extends Schema.TaggedError<Busy>()("Busy", {
@@ -26,9 +29,6 @@ export class StorageFailure extends Schema.TaggedError<StorageFailure>()("Storag
   ...errorFields("STORAGE_FAILURE"),
   errcode: Schema.Number
 }) {}
-
-/** What `synchronous` is set to: `full` survives power loss, `normal` survives a crash of the process, `disposable` neither. */
-export type Durability = "full" | "normal" | "disposable"
 
 /** One step of the schema. `version` counts from 1 without gaps; `sql` runs inside the migrating transaction. */
 export interface Migration {

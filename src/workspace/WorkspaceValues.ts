@@ -1,0 +1,251 @@
+/**
+ * The plain values of the workspace contract: what its calls take and give, without Effect.
+ * Promise: a value that prints, serialises and compares; nothing here imports Effect, so that the declarations of an entry
+ * point that needs none can name these types. Rules: W1, W2, W5, W8, W10, W13, W14, W17, L15.
+ */
+import type { Digest } from "../base/Digest.ts"
+import type { Durability } from "../base/Durability.ts"
+import type { PathInput, ShownPath } from "../base/PathBytes.ts"
+
+/** The id of a layer (`lyr_`), branch (`brn_`) or commit (`cmt_`). A branch stands for its head. */
+export type Ref = string
+
+/** What a provider can do (W1). What it lacks is answered with `Unsupported`. */
+export interface Manifest {
+  readonly provider: string
+  readonly version: string
+  readonly keepsIgnoredFiles: boolean
+  readonly copyFreeFork: boolean
+  readonly visiblePath: boolean
+  readonly unprivileged: boolean
+  readonly mountAtChosenPath: boolean
+  readonly symlinks: boolean
+  readonly hardLinks: "preserved" | "splitOnWrite" | "none"
+  readonly stableInodes: boolean
+  readonly modes: boolean
+  readonly nanosecondMtimes: boolean
+  readonly xattrs: boolean
+  readonly sparseFiles: boolean
+  readonly nonUtf8Names: boolean
+  readonly renameDirectory: "works" | "copyOnly"
+  readonly merge: boolean
+  readonly blame: boolean
+  readonly collect: boolean
+  readonly quota: boolean
+  readonly durability: Durability
+  readonly crossMachine: boolean
+}
+
+/** What the machine offers (W2). `ready` is false when a needed piece is missing; each is named with its remedy. */
+export interface Probe {
+  readonly ready: boolean
+  readonly projections: readonly ProjectionProbe[]
+  readonly missing: readonly { readonly what: string; readonly remedy: string }[]
+}
+export interface ProjectionProbe {
+  readonly projection: Projection
+  readonly available: boolean
+  readonly missing: readonly { readonly what: string; readonly remedy: string }[]
+}
+
+/** How a root becomes a directory. Named in every result, never swapped silently. */
+export type Projection = "overlay" | "copy"
+
+export interface Progress {
+  readonly phase: "scan" | "store" | "commit" | "materialise" | "export" | "verify"
+  readonly files: number
+  readonly bytes: number
+  /** Null while it is not known. */
+  readonly totalFiles: number | null
+  readonly totalBytes: number | null
+}
+
+export interface ImportOptions {
+  readonly source: PathInput
+  readonly name?: string
+  /** Found again by `findOperation` after a lost reply (G75). A new one is made when absent. */
+  readonly operationId?: string
+  readonly onProgress?: (progress: Progress) => void
+}
+
+/** Something worth knowing about an import; each kind is listed with the paths it concerns (W13). */
+export interface ImportNote {
+  readonly kind:
+    | "gitPointerFile"
+    | "skippedSpecialFile"
+    | "skippedUnreadable"
+    | "linkLeavesRoot"
+    | "changedWhileRead"
+    | "likelySecret"
+    | "normalised"
+  readonly path: ShownPath
+  readonly detail: string
+}
+
+export interface ImportReceipt {
+  readonly operationId: string
+  readonly project: string
+  readonly layer: string
+  readonly commit: string
+  readonly root: Digest
+  readonly files: number
+  readonly directories: number
+  readonly symlinks: number
+  readonly hardLinkGroups: number
+  readonly bytes: number
+  readonly storedBytes: number
+  readonly durability: Durability
+  readonly notes: readonly ImportNote[]
+}
+
+export interface BranchInfo {
+  readonly id: string
+  readonly name: string
+  readonly project: string
+  readonly base: string
+  readonly head: string
+  readonly durability: Durability
+}
+
+export interface CommitInfo {
+  readonly id: string
+  readonly project: string
+  readonly parent: string | null
+  readonly root: Digest
+  readonly message: string
+  readonly at: number
+  readonly operationId: string
+  readonly actor: Actor
+}
+
+/** Who made a commit: recorded with it, so that history names the step that wrote each byte. */
+export interface Actor {
+  readonly call?: string
+  readonly agent?: string
+  readonly goal?: string
+}
+
+export type EntryType = "file" | "directory" | "symlink"
+
+export interface FileStat extends ShownPath {
+  readonly type: EntryType
+  /** Permission bits, `mode & 0o7777`; 0 for a link. */
+  readonly mode: number
+  readonly size: number
+  /** Nanoseconds since 1970 as a decimal string: beyond what a number holds exactly. */
+  readonly mtimeNs: string
+  readonly target?: ShownPath
+}
+
+export interface Change extends ShownPath {
+  readonly kind: "added" | "modified" | "removed" | "typeChanged" | "modeChanged"
+  readonly before: { readonly type: EntryType; readonly mode: number; readonly size: number } | null
+  readonly after: { readonly type: EntryType; readonly mode: number; readonly size: number } | null
+}
+
+/** One step of `apply`: all of a batch, or nothing. */
+export type FileOperation =
+  | { readonly op: "write"; readonly path: PathInput; readonly bytes: Uint8Array | string; readonly mode?: number }
+  | { readonly op: "edit"; readonly path: PathInput; readonly find: string; readonly replace: string }
+  | { readonly op: "remove"; readonly path: PathInput }
+  | { readonly op: "move"; readonly from: PathInput; readonly to: PathInput }
+  | { readonly op: "copy"; readonly from: PathInput; readonly to: PathInput }
+  | { readonly op: "mkdir"; readonly path: PathInput; readonly mode?: number }
+  | { readonly op: "symlink"; readonly path: PathInput; readonly target: PathInput }
+  | { readonly op: "chmod"; readonly path: PathInput; readonly mode: number }
+
+export interface CommitOptions {
+  readonly message?: string
+  readonly operationId?: string
+  readonly actor?: Actor
+}
+
+/** W10. `unknown` is an error of the transport, resolved by `findOperation`, never by repeating. */
+export type CheckpointOutcome =
+  | {
+      readonly outcome: "committed"
+      readonly commit: string
+      readonly root: Digest
+      readonly operationId: string
+      readonly changedPaths: number
+      /** Hard-link groups that the projection split by a write (L15). */
+      readonly linkSplit: readonly ShownPath[]
+      /** Sockets, fifos and devices, which no tree can hold; absent when there were none. */
+      readonly skipped?: readonly ShownPath[]
+      readonly live: boolean
+      readonly durability: Durability
+    }
+  | { readonly outcome: "unchanged"; readonly commit: string; readonly root: Digest }
+
+export interface Captured {
+  /** All of it up to 1 MiB, else the first and the last half MiB. */
+  readonly bytes: Uint8Array
+  readonly text: string
+  readonly totalBytes: number
+  readonly truncated: boolean
+  readonly spill: string | null
+}
+
+export interface ExecResult {
+  readonly argv: readonly string[]
+  readonly exitCode: number | null
+  readonly signal: string | null
+  readonly timedOut: boolean
+  readonly stdout: Captured
+  readonly stderr: Captured
+  /** A child kept the output pipe open after the leader had ended; the pipe was closed. */
+  readonly pipeHeldByChild: boolean
+  readonly passedEnv: readonly string[]
+  readonly wallMs: number
+}
+
+/** What is reachable from inside (W17). */
+export interface Isolation {
+  readonly level: "enforced" | "advisory" | "none"
+  /** Named things that are absent or read-only inside. */
+  readonly protected: readonly string[]
+  /** What stays reachable and why. */
+  readonly reachable: readonly string[]
+}
+
+export interface GrepMatch extends ShownPath {
+  readonly line: number
+  readonly text: string
+}
+
+/** A workspace that ended without a decision about its changes: kept files, or a dead holder (W12, W23). */
+export interface LeftWorkspace {
+  readonly id: string
+  readonly branch: string
+  readonly base: string
+  readonly state: "kept" | "interrupted"
+  readonly projection: Projection
+  readonly since: number
+}
+
+export interface PatchOptions {
+  readonly from: Ref
+  readonly to: Ref
+}
+
+/** A git patch of source files only; ignored files are left out and listed (W16). */
+export interface ExportedPatch {
+  readonly patch: Uint8Array
+  readonly files: readonly ShownPath[]
+  readonly ignoredChanges: number
+}
+
+export interface StoreStats {
+  readonly objects: number
+  readonly logicalBytes: number | null
+  readonly storedBytes: number
+  readonly indexBytes: number
+  readonly commits: number
+  readonly branches: number
+}
+
+export interface VerifyReport {
+  readonly ok: boolean
+  readonly objects: number
+  readonly damaged: readonly { readonly object: string; readonly paths: readonly ShownPath[] }[]
+}
