@@ -11,23 +11,26 @@ import { isWhole } from "./ResultText.ts"
 
 /** How the exchange ended. */
 export type Ending =
-  /** The leader exited; `stdout` is all that it printed (up to one byte past the limit). */
+  /** The leader exited; `stdout` is all that it printed as its result. */
   | { readonly how: "exited"; readonly exit: ProcessExit; readonly stdout: Uint8Array }
   /** A whole object came, and the host then neither exited nor closed down within the drain time. */
   | { readonly how: "lingered"; readonly stdout: Uint8Array }
-  /** More came than a result may be. */
-  | { readonly how: "flooded" }
+  /** More came on that stream than it may carry. */
+  | { readonly how: "flooded"; readonly stream: "stdout" | "stderr" }
   | { readonly how: "timeLimit" }
 
 export interface ConversationOptions {
-  readonly request: Uint8Array
+  /** All that the host gets on its stdin, which is then closed. */
+  readonly stdin: Uint8Array
   readonly timeLimitMs: number
+  /** `result`: stdout carries one bounded JSON result. `text`: stdout is private text like stderr, and is not kept here. */
+  readonly stdout: "result" | "text"
   /** Milliseconds that a host has to exit after its whole result was read. */
   readonly drainMs: number
   readonly exited: Promise<ProcessExit>
   readonly onProgress: (progress: TurnProgress) => void
-  /** Gets every byte of stderr, progress lines included. */
-  readonly onPrivateText: (chunk: Uint8Array) => void
+  /** Gets every byte of stderr, progress lines included, and of a stdout that is text. */
+  readonly onPrivateText: (chunk: Uint8Array, stream: "stdout" | "stderr") => void
   /** Aborted when nobody waits for the ending any more: timers and listeners go at once. */
   readonly signal: AbortSignal
 }
@@ -61,11 +64,11 @@ const progressReader = (onProgress: (progress: TurnProgress) => void) => {
   }
 }
 
-/** Speaks with the host until one of the four endings. It ends nothing itself: stopping the tree is the caller's. */
+/** Speaks with the host until one of the endings. It ends nothing itself: stopping the tree is the caller's. */
 export const converse = (host: SpawnedProcess, options: ConversationOptions): Promise<Ending> =>
   new Promise((done, fail) => {
     const chunks: Buffer[] = []
-    let size = 0
+    const size = { stdout: 0, stderr: 0 }
     const timers: NodeJS.Timeout[] = []
     let closed = false
     const after = (ms: number, ending: () => Ending): void => {
@@ -84,24 +87,31 @@ export const converse = (host: SpawnedProcess, options: ConversationOptions): Pr
       close()
       done(ending)
     }
-    const onOutput = (chunk: Buffer): void => {
-      size += chunk.length
-      if (size > limits.resultBytes) return finish({ how: "flooded" })
-      chunks.push(chunk)
-      if (chunk.includes(0x7d) && isWhole(stdout()))
-        after(options.drainMs, () => ({ how: "lingered", stdout: stdout() }))
-    }
     const progress = progressReader(options.onProgress)
-    const onText = (chunk: Buffer): void => {
+    const room = {
+      stdout: options.stdout === "result" ? limits.resultBytes : limits.textBytes,
+      stderr: limits.textBytes
+    }
+    const take = (stream: "stdout" | "stderr", chunk: Buffer): void => {
+      size[stream] += chunk.length
+      if (size[stream] > room[stream]) return finish({ how: "flooded", stream })
+      if (stream === "stdout" && options.stdout === "result") {
+        chunks.push(chunk)
+        if (chunk.includes(0x7d) && isWhole(stdout()))
+          after(options.drainMs, () => ({ how: "lingered", stdout: stdout() }))
+        return
+      }
       try {
-        options.onPrivateText(chunk)
-        progress(chunk)
+        options.onPrivateText(chunk, stream)
+        if (stream === "stderr") progress(chunk)
       } catch (error) {
         // A callback of the caller threw: a defect of this turn, not an uncaught exception of the application.
         close()
         fail(error)
       }
     }
+    const onOutput = (chunk: Buffer): void => take("stdout", chunk)
+    const onText = (chunk: Buffer): void => take("stderr", chunk)
     after(options.timeLimitMs, () => ({ how: "timeLimit" }))
     host.stdout.on("data", onOutput).on("error", () => {})
     host.stderr.on("data", onText).on("error", () => {})
@@ -116,5 +126,5 @@ export const converse = (host: SpawnedProcess, options: ConversationOptions): Pr
     options.signal.addEventListener("abort", close, { once: true })
     // A host may answer without reading all of its request: the broken pipe is then no failure of its own.
     host.stdin.on("error", () => {})
-    host.stdin.end(options.request)
+    host.stdin.end(options.stdin)
   })

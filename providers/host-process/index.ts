@@ -1,4 +1,5 @@
-/** `coppice/providers/host-process`: hosts that are a command on stdio, or a function of the application. */
+/** `coppice/providers/host-process`: hosts that are a command, on stdio or plain, or a function of the application. */
+export { commandHost, type CommandHostOptions, commandHostVersion } from "./CommandHost.ts"
 export { type InProcessTurn, inProcessHost } from "./InProcessHost.ts"
 export { type ProcessHostOptions, processHost, processHostVersion } from "./ProcessHost.ts"
 export type { ResultCheck } from "./ResultText.ts"

@@ -305,7 +305,7 @@ const start = async (argv: readonly [string, ...string[]], options: TreeOptions)
   // Looks once at that moment, while the numbers of the group cannot yet belong to strangers.
   void exited.then(members.isGone)
 
-  const stop = async (graceMs: number): Promise<void> => {
+  const end = async (graceMs: number): Promise<void> => {
     if (members.isGone()) return
     members.signal("SIGTERM")
     if (await until(members.isGone, graceMs)) return
@@ -316,6 +316,13 @@ const start = async (argv: readonly [string, ...string[]], options: TreeOptions)
       members.signal("SIGKILL")
       return false
     }, killBoundMs)
+  }
+
+  const stop = async (graceMs: number): Promise<void> => {
+    await end(graceMs)
+    // Our own child outside the namespace ends a moment after its pid 1: nobody should find it once the tree is gone.
+    if (inPidNamespace && members.isGone())
+      await until(() => child.exitCode !== null || child.signalCode !== null, killBoundMs)
   }
 
   return {

@@ -5,8 +5,17 @@
  */
 import * as Schema from "effect/Schema"
 
-/** Limits of S51. A request is at most 8 MiB, a result at most 12,000 bytes, argv at most 32 items of 1,024 characters. */
-export const limits = { requestBytes: 8 * 1024 * 1024, resultBytes: 12_000, argvItems: 32, argvChars: 1024 } as const
+/**
+ * Limits of S51. A request is at most 8 MiB, a result at most 12,000 bytes, argv at most 32 items of 1,024 characters; what a
+ * host prints beside its result at most 64 MiB a stream (more is a runaway, and its tree is ended: `outputBudget`).
+ */
+export const limits = {
+  requestBytes: 8 * 1024 * 1024,
+  resultBytes: 12_000,
+  argvItems: 32,
+  argvChars: 1024,
+  textBytes: 64 * 1024 * 1024
+} as const
 
 export const protocolVersion = 1
 

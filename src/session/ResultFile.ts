@@ -26,18 +26,58 @@ export const HostOutcome = Schema.Union([
 ])
 export type HostOutcome = typeof HostOutcome.Type
 
+export interface PrivateText {
+  readonly add: (chunk: Uint8Array) => void
+  readonly end: () => void
+}
+
 export interface ResultStore {
   readonly save: (turn: string, outcome: HostOutcome) => Effect.Effect<Digest>
   /**
-   * Keeps a host's private text (its stderr) beside its result, at most 1 MiB; more is counted by nobody and dropped.
-   * It may hold anything and never reaches a message or a public projection (G6, S51).
+   * Keeps what a host printed beside its result: the first MiB as it comes, and the last 64 KiB of a longer text at its end,
+   * with the number of bytes left out between them. It may hold anything and never reaches a message or a public
+   * projection (G6, S51). Text that cannot be written (a full disk) is left out and ends no turn.
    */
-  readonly privateText: (turn: string) => (chunk: Uint8Array) => void
+  readonly privateText: (turn: string, stream: "stdout" | "stderr") => PrivateText
   /** The saved outcome when its bytes still have the digest that was journaled; null otherwise. */
   readonly load: (turn: string, digest: string | null) => Effect.Effect<HostOutcome | null>
 }
 
-const privateTextBytes = 1024 * 1024
+const headBytes = 1024 * 1024
+const tailBytes = 64 * 1024
+
+/** The head of a text is written at once, so that a crash leaves it; the tail waits in memory for the end. */
+const privateTextFile = (directory: string, name: string): PrivateText => {
+  let written = 0
+  let dropped = 0
+  let tail: Uint8Array = new Uint8Array()
+  const append = (part: Uint8Array | string): void => {
+    try {
+      mkdirSync(directory, { recursive: true, mode: 0o700 })
+      appendFileSync(join(directory, name), part, { mode: 0o600 })
+    } catch {
+      // Detail, not a fact that anything depends on: the turn goes on without it.
+    }
+  }
+  return {
+    add: (chunk) => {
+      const head = chunk.subarray(0, headBytes - written)
+      if (head.length > 0) append(head)
+      written += head.length
+      const rest = chunk.subarray(head.length)
+      if (rest.length === 0) return
+      const kept = Buffer.concat([tail, rest])
+      dropped += Math.max(0, kept.length - tailBytes)
+      tail = kept.subarray(-tailBytes)
+    },
+    end: () => {
+      if (tail.length === 0) return
+      if (dropped > 0) append(`\n[${dropped} bytes left out]\n`)
+      append(tail)
+      tail = new Uint8Array()
+    }
+  }
+}
 
 const decode = Schema.decodeUnknownSync(HostOutcome)
 
@@ -64,16 +104,7 @@ export const resultFiles = (directory: string): ResultStore => ({
       }
       return sha256(bytes)
     }),
-  privateText: (turn) => {
-    let room = privateTextBytes
-    return (chunk) => {
-      if (room <= 0) return
-      const part = chunk.subarray(0, room)
-      room -= part.length
-      mkdirSync(directory, { recursive: true, mode: 0o700 })
-      appendFileSync(join(directory, `${turn}.stderr`), part, { mode: 0o600 })
-    }
-  },
+  privateText: (turn, stream) => privateTextFile(directory, `${turn}.${stream}`),
   load: (turn, digest) =>
     Effect.promise(async () => {
       try {

@@ -3,14 +3,14 @@
  * Promise: the host's process is journaled as soon as it is known; an interruption, and a process that survives it, are
  * written down as what they are; what a host said of itself stays a claim. Rules: S20, S23, G84, G85; principle 2.
  */
-import { PassThrough } from "node:stream"
+import { type Readable, Transform } from "node:stream"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import { type CoppiceError, isCoppiceError } from "../base/CoppiceError.ts"
 import { type Authority, type TurnRecord, Turns } from "../governance/index.ts"
 import type { SpawnedProcess, TurnEnvironment } from "../host/TurnEnvironment.ts"
 import { protocolVersion, type TurnRequest } from "../host/TurnProtocol.ts"
-import type { HostOutcome, ResultStore } from "./ResultFile.ts"
+import type { HostOutcome, PrivateText, ResultStore } from "./ResultFile.ts"
 import type { TurnSpec } from "./TurnStart.ts"
 
 const requestOf = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironment): TurnRequest => ({
@@ -25,22 +25,33 @@ const requestOf = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironmen
   budget: { usd: spec.bound.usd ?? null, timeLimitMs: spec.timeLimitMs }
 })
 
-/** The same process, with a copy of its stderr for the record. */
-const recorded = (child: SpawnedProcess, keep: (chunk: Uint8Array) => void): SpawnedProcess => {
-  const stderr = new PassThrough()
-  child.stderr.on("data", (chunk: Buffer) => {
-    keep(chunk)
-    stderr.write(chunk)
+/** The same stream, with a copy for the record. Piped, so that a host which floods is held back and not buffered here. */
+const copied = (stream: Readable, text: PrivateText): Readable => {
+  const tap = new Transform({
+    transform: (chunk: Buffer, _encoding, done) => {
+      text.add(chunk)
+      done(null, chunk)
+    }
   })
-  child.stderr.once("close", () => stderr.end())
-  return { ...child, stderr }
+  stream.once("close", () => tap.end())
+  tap.once("close", text.end)
+  return stream.pipe(tap)
 }
+
+/** The same process, with a copy of what it prints for the record. */
+const recorded = (child: SpawnedProcess, keep: Keep): SpawnedProcess => ({
+  ...child,
+  stdout: copied(child.stdout, keep("stdout")),
+  stderr: copied(child.stderr, keep("stderr"))
+})
+
+type Keep = (stream: "stdout" | "stderr") => PrivateText
 
 /** Journals which process the host is, as soon as the environment has started it (S20), and keeps its private text. */
 const observedEnvironment = (
   environment: TurnEnvironment,
   turn: TurnRecord,
-  keep: (chunk: Uint8Array) => void,
+  keep: Keep,
   run: <A, E>(effect: Effect.Effect<A, E, Authority>) => Effect.Effect<A, E>
 ): TurnEnvironment => ({
   root: environment.root,
@@ -69,8 +80,11 @@ const survivorOf = (cause: Cause.Cause<unknown>): CoppiceError | undefined =>
 export const dispatch = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironment, results: ResultStore) =>
   Effect.gen(function* () {
     const context = yield* Effect.context<Authority>()
-    const watched = observedEnvironment(environment, turn, results.privateText(turn.id), (effect) =>
-      Effect.provide(effect, context)
+    const watched = observedEnvironment(
+      environment,
+      turn,
+      (stream) => results.privateText(turn.id, stream),
+      (effect) => Effect.provide(effect, context)
     )
     const endFailed = (reason: string, kind: "failed" | "supervisionFailed") =>
       Turns.fail({ turn: turn.id, reason, class: kind, spend: { usd: "unknown" } }).pipe(Effect.ignore)

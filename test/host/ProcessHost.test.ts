@@ -181,6 +181,14 @@ describe.for(holdsHere)("no host stays behind a dead turn, held by %s", (hold) =
     expect(marked(value)).toEqual([])
   })
 
+  test("G85 S51 a gigabyte on stderr ends the tree at the output limit, with a whole result or without", async () => {
+    const { name, value } = mark()
+    const options = { env: { [name]: value }, drainMs: 60_000, graceMs: 50 }
+    const failure = await failureOf(`${say()}; head -c 1G /dev/zero >&2`, { hold, options })
+    expect(failure).toMatchObject({ _tag: "HostFailure", class: "outputBudget", check: "stderr-size" })
+    expect(marked(value)).toEqual([])
+  })
+
   test("C81 S23 an interrupt during a long shell command returns after the shell is dead", async () => {
     const { name, value } = mark()
     const fiber = Effect.runFork(shellTurn("sh -c 'sleep 1000; :'", { hold, options: { env: { [name]: value } } }))

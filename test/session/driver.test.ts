@@ -3,7 +3,7 @@ import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { assert, describe, test } from "vitest"
-import { inProcessHost, processHost } from "../../providers/host-process/index.ts"
+import { commandHost, inProcessHost, processHost } from "../../providers/host-process/index.ts"
 import { sha256 } from "../../src/base/Digest.ts"
 import { Leases, Todos, Turns } from "../../src/governance/index.ts"
 import type { Host, TurnRequest, TurnResult } from "../../src/host/index.ts"
@@ -401,3 +401,29 @@ const exists = (scene: Scene, name: string): boolean => {
     return false
   }
 }
+
+describe("a plain command on the minimal preset", () => {
+  test("S50 G72 its files are judged, its stated price is spent, its output is in the record and nowhere else", async () => {
+    const scene = await newScene()
+    const script = "cat >/dev/null; echo right > value; echo hunter2; seq 1 400000 >&2; echo the last line >&2"
+    const done = await scene.run(scene.drive(commandHost(script, { usd: 0 })))
+    assert.deepEqual([done.turn.result!.claim, done.turn.result!.summary], ["completed", "exit code 0"])
+    assert.deepEqual(await scene.settlements(), { total: 1, accepted: 1 })
+    assert.deepEqual(await scene.quota(), { reserved: 0, spent: 0, owed: 0 })
+    const text = (stream: string) => readFileSync(join(scene.place, "results", `${done.turn.id}.${stream}`), "utf8")
+    assert.equal(text("stdout"), "hunter2\n")
+    // Its first MiB and its last 64 KiB, and how much is missing between them.
+    const all = `${Array.from({ length: 400_000 }, (_, index) => index + 1).join("\n")}\nthe last line\n`
+    const [head, tail] = [all.slice(0, 1024 * 1024), all.slice(-64 * 1024)]
+    assert.equal(text("stderr"), `${head}\n[${all.length - head.length - tail.length} bytes left out]\n${tail}`)
+    assert.notInclude(JSON.stringify([await scene.journal(), await scene.turns()]), "hunter2")
+  })
+
+  test("S50 G55 a command that fails is a claim of failure, and without a stated price its reservation is held", async () => {
+    const scene = await newScene()
+    const done = await scene.run(scene.drive(commandHost("exit 7")))
+    assert.deepEqual([done.turn.result!.claim, done.turn.result!.summary], ["failed", "exit code 7"])
+    assert.deepEqual(await scene.quota(), { reserved: 1, spent: 0, owed: 1 })
+    assert.deepEqual(await scene.settlements(), { total: 1, accepted: 0 })
+  })
+})
