@@ -11,6 +11,7 @@ import { makeProjections } from "./projection/index.ts"
 import { makeLayerFs, type OpenFailure } from "./Provider.ts"
 
 export type { LayerStoreOptions } from "./LayerStore.ts"
+export { probeDirectory, type DirectoryProbe } from "./ProbeDirectory.ts"
 export { layerFsVersion, type OpenFailure } from "./Provider.ts"
 
 /** The provider itself, open until the scope ends. Failures as `layerFs`. */

@@ -9,3 +9,4 @@ export {
   type Registry,
   UnknownProvider
 } from "./Registry.ts"
+export { type Check, type CheckState, diagnose, type DoctorReport } from "./Doctor.ts"

@@ -18,7 +18,7 @@ import { settle } from "./Settle.ts"
 import type { StorePort } from "./StorePort.ts"
 
 /** What holds for the overlay, which `auto` takes where it can; a copy keeps hard links and renames as they are (W1, L15). */
-const manifest: ProjectionManifest = {
+export const manifest: ProjectionManifest = {
   visiblePath: true,
   unprivileged: true,
   mountAtChosenPath: true,
