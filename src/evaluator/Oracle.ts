@@ -4,9 +4,8 @@
  * and a change voids the verdict; a timeout is inconclusive, never failed; it is itself proven (red on the base, green on
  * independent fixes, red on each known wrong route) before its word counts. Rules: E16, G71, C115.
  */
-import { createHash } from "node:crypto"
-import { lstat, mkdir, readdir, readFile, readlink, rm, writeFile } from "node:fs/promises"
-import { basename, isAbsolute, join } from "node:path"
+import { lstat, mkdir, readFile, readlink, rm, writeFile } from "node:fs/promises"
+import { basename, isAbsolute } from "node:path"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -14,7 +13,7 @@ import { git } from "../base/Command.ts"
 import { type Digest, digestJson, sha256 } from "../base/Digest.ts"
 import { newId } from "../base/Id.ts"
 import type { TurnEnvironment } from "../host/TurnEnvironment.ts"
-import { applyPatch, cleanCheckout } from "../workspace/CleanCheckout.ts"
+import { applyPatch, type CheckoutOptions, cleanCheckout } from "../workspace/CleanCheckout.ts"
 import {
   type DependencySpec,
   dependencyKey,
@@ -22,7 +21,8 @@ import {
   provideDependencies,
   removeDependencies
 } from "./CleanDependencies.ts"
-import { runJudge } from "./JudgeProcess.ts"
+import { directoryDigest, layOver } from "./HeldOut.ts"
+import { type JudgeRun, runJudge } from "./JudgeProcess.ts"
 
 /** G71. `progress`: better than the base, and not enough. */
 export const VerdictOutcome = Schema.Literals(["passed", "progress", "failed", "inconclusive", "unavailable"])
@@ -55,8 +55,11 @@ export const verdictDigest = (verdict: Verdict): Digest => digestJson({ ...verdi
 /** A step that makes a clean checkout judgeable, run inside it before the judge. */
 export interface PrepareStep {
   readonly argv: readonly [string, ...string[]]
-  /** What it means when the step fails: the machine's fault (`unavailable`), or the candidate's (`failed`). */
-  readonly blame: "machine" | "candidate"
+  /**
+   * What it means when the step fails: the machine's fault (`unavailable`), or the candidate's (`failed`). `compare` finds out:
+   * the steps run on the base too, and whoever fails there as well is not to blame.
+   */
+  readonly blame: "machine" | "candidate" | "compare"
 }
 
 export interface OracleSpec {
@@ -64,13 +67,25 @@ export interface OracleSpec {
   /** The repository that is cloned, and the commit that every candidate is a patch against. */
   readonly repository: string
   readonly base: string
+  /** Where the source stood beside that commit: uncommitted work, submodules, nested repositories. */
+  readonly standing?: NonNullable<CheckoutOptions["standing"]>
   /** How a clean checkout gets its dependencies; without it, `prepare` does all of it each time. */
   readonly dependencies?: DependencySpec
   readonly prepare: readonly PrepareStep[]
-  /** Exit 0 passed, 1 failed, 2 progress, anything else inconclusive. A last line of JSON may name `checks`. */
+  /** Runs in the checkout. A last line of JSON may name `checks`. */
   readonly judge: readonly [string, ...string[]]
-  /** The directory of the judge's own files. Solvers must not be able to read it. */
-  readonly heldOut: string
+  /**
+   * What its exit code says. `verdict` (default): 0 passed, 1 failed, 2 progress, anything else inconclusive. `plain`, for a
+   * command that knows nothing of us: 0 passed, 126 and 127 (not to be run, not found) unavailable, any other failed.
+   */
+  readonly exitCodes?: "verdict" | "plain"
+  /**
+   * The directory of the judge's own files. Solvers must not be able to read it. Null when there are none: then the verdict
+   * rests on files that a candidate may have changed.
+   */
+  readonly heldOut: string | null
+  /** Lay those files over each checkout, after the patch, before `prepare` and again before the judge. */
+  readonly layOver?: boolean
   /** A text that stands in the held-out files only; a patch that carries it proves that they were read (C115). */
   readonly canary?: string
   /** Milliseconds for each command. */
@@ -87,28 +102,6 @@ export interface JudgeInput {
   readonly candidate: string | null
   /** Gets the end of what each command of the judge printed. Private: it may name held-out tests. */
   readonly onOutput?: (command: string, output: string) => void
-}
-
-/** A digest over every file of a directory: names, types, contents and link targets. */
-export const directoryDigest = async (directory: string): Promise<Digest> => {
-  const digest = createHash("sha256")
-  const walk = async (relative: string): Promise<void> => {
-    const entries = await readdir(join(directory, relative), { withFileTypes: true })
-    entries.sort((a, b) => (a.name < b.name ? -1 : 1))
-    for (const entry of entries) {
-      const path = join(relative, entry.name)
-      if (entry.isDirectory()) {
-        digest.update(JSON.stringify(["d", path]))
-        await walk(path)
-      } else if (entry.isSymbolicLink()) {
-        digest.update(JSON.stringify(["l", path, await readlink(join(directory, path))]))
-      } else if (entry.isFile()) {
-        digest.update(JSON.stringify(["f", path, sha256(await readFile(join(directory, path)))]))
-      }
-    }
-  }
-  await walk("")
-  return `sha256:${digest.digest("hex")}`
 }
 
 const Printed = Schema.Struct({
@@ -164,15 +157,65 @@ const contentOf = async (path: Buffer): Promise<Buffer> => {
   return stat?.isFile() === true ? readFile(path) : Buffer.alloc(0)
 }
 
+/** The judge's own files in the checkout, whatever is there. */
+export const layHeldOut = (spec: OracleSpec, checkout: string) =>
+  spec.heldOut === null || spec.layOver !== true
+    ? Effect.void
+    : Effect.tryPromise({
+        try: () => layOver(spec.heldOut!, checkout),
+        catch: () => ({
+          message: "The judge's own files could not be laid over the checkout.",
+          remedy: "Check that they can be read and that the disk has room."
+        })
+      })
+
+const shortName = (argv: readonly string[]): string =>
+  argv
+    .slice(0, 3)
+    .map((word) => (isAbsolute(word) ? basename(word) : word))
+    .join(" ")
+    .slice(0, 120)
+
+/** Whether the steps that failed with a patch work without one. */
+const worksOnBase = (spec: OracleSpec, steps: readonly PrepareStep[]) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const checkout = yield* cleanCheckout({ ...checkoutOf(spec), parent: spec.scratch, purpose: "verify" })
+      yield* layHeldOut(spec, checkout)
+      for (const step of steps) {
+        const run = yield* runJudge(spec.environment(checkout), step.argv, { timeLimitMs: spec.timeLimitMs })
+        if (run.exitCode !== 0) return false
+      }
+      return true
+    })
+  )
+
+/** The checkout that a spec judges in. */
+export const checkoutOf = ({ repository, base, standing }: OracleSpec) => ({
+  repository,
+  commit: base,
+  ...(standing === undefined ? {} : { standing })
+})
+
+const outcomeOf = (spec: OracleSpec, run: JudgeRun): VerdictOutcome => {
+  if (spec.exitCodes === "plain") {
+    if (run.exitCode === 0) return "passed"
+    if (run.exitCode === null) return "inconclusive"
+    return run.exitCode === 126 || run.exitCode === 127 ? "unavailable" : "failed"
+  }
+  return run.exitCode === 0
+    ? "passed"
+    : run.exitCode === 1
+      ? "failed"
+      : run.exitCode === 2
+        ? "progress"
+        : "inconclusive"
+}
+
 const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
   Effect.scoped(
     Effect.gen(function* () {
-      const checkout = yield* cleanCheckout({
-        repository: spec.repository,
-        commit: spec.base,
-        parent: spec.scratch,
-        purpose: "verify"
-      })
+      const checkout = yield* cleanCheckout({ ...checkoutOf(spec), parent: spec.scratch, purpose: "verify" })
       const environment = spec.environment(checkout)
       const watched = (argv: readonly [string, ...string[]]) =>
         Effect.tap(runJudge(environment, argv, { timeLimitMs: spec.timeLimitMs }), (run) =>
@@ -212,32 +255,38 @@ const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
           dependencies: provision
         }
       }
-      for (const step of spec.prepare) {
+      yield* layHeldOut(spec, checkout)
+      for (const [index, step] of spec.prepare.entries()) {
         const run = yield* watched(step.argv)
-        const name = step.argv
-          .slice(0, 3)
-          .map((word) => (isAbsolute(word) ? basename(word) : word))
-          .join(" ")
+        const name = shortName(step.argv)
         if (run.timedOut) return judged("inconclusive", `Preparing the checkout (${name}) ran out of time.`)
         if (run.exitCode !== 0) {
-          return step.blame === "machine"
-            ? judged("unavailable", `Preparing the checkout (${name}) failed on this machine.`, run.exitCode)
-            : judged("failed", `${name} fails with this patch.`, run.exitCode)
+          const candidate =
+            step.blame === "candidate" ||
+            (step.blame === "compare" &&
+              input.patch !== null &&
+              (yield* worksOnBase(spec, spec.prepare.slice(0, index + 1))))
+          return candidate
+            ? judged("failed", `${name} fails with this patch.`, run.exitCode)
+            : judged("unavailable", `Preparing the checkout (${name}) failed on this machine.`, run.exitCode)
         }
       }
+      yield* layHeldOut(spec, checkout)
       const run = yield* watched(spec.judge)
       if (run.timedOut) return judged("inconclusive", "The judge ran out of time.")
       const checks = printedChecks(run.stdout)
       const failing = checks.filter((check) => !check.passed).map((check) => check.name)
       const because = failing.length === 0 ? "" : `: ${failing.slice(0, 3).join(", ")}`
-      const outcome: VerdictOutcome =
-        run.exitCode === 0 ? "passed" : run.exitCode === 1 ? "failed" : run.exitCode === 2 ? "progress" : "inconclusive"
+      const outcome = outcomeOf(spec, run)
       const reason = {
         passed: "Every check passed.",
-        failed: `Checks failed${because}`,
+        failed:
+          spec.exitCodes === "plain"
+            ? `${shortName(spec.judge)} ended with ${run.exitCode}${because}`
+            : `Checks failed${because}`,
         progress: `Better than the base, and not enough${because}`,
         inconclusive: "The judge ended without a verdict.",
-        unavailable: ""
+        unavailable: "The judge's command cannot be run on this machine."
       }[outcome]
       return {
         outcome,
@@ -252,8 +301,11 @@ const prepareAndJudge = (spec: OracleSpec, input: JudgeInput) =>
 /** Stands for the judge's files where they cannot be read: not the digest of any directory. */
 const unreadable = sha256("the judge's own files cannot be read")
 
+/** Without files of its own, the judge is what its command says. */
 const heldOutDigest = (spec: OracleSpec) =>
-  Effect.promise(() => directoryDigest(spec.heldOut).catch((): Digest => unreadable))
+  spec.heldOut === null
+    ? Effect.succeed(digestJson({ judge: spec.judge }))
+    : Effect.promise(() => directoryDigest(spec.heldOut!).catch((): Digest => unreadable))
 
 const makeScratch = (path: string) =>
   Effect.tryPromise({
@@ -305,56 +357,4 @@ export const judge = (spec: OracleSpec, input: JudgeInput): Effect.Effect<Verdic
       wallMs: Number(end - start) / 1e6,
       at
     }
-  })
-
-/** Patches whose verdict is known beforehand: at least two independently written fixes, and each known wrong route. */
-export interface OracleKnown {
-  readonly fixes: readonly { readonly name: string; readonly patch: Uint8Array }[]
-  readonly wrong: readonly { readonly name: string; readonly patch: Uint8Array }[]
-}
-
-/** What an oracle showed about itself. `proven` is true only when every expectation held. */
-export interface OracleProof {
-  readonly proven: boolean
-  readonly base: Verdict
-  readonly fixes: readonly { readonly name: string; readonly verdict: Verdict }[]
-  readonly wrong: readonly { readonly name: string; readonly verdict: Verdict }[]
-  /** Each expectation that did not hold, in words. */
-  readonly broken: readonly string[]
-}
-
-/**
- * Proves the oracle before it is believed (E16): red on the base, green on at least two independently written fixes, red on
- * each known wrong route. Verdicts run `concurrency` at a time.
- */
-export const prove = (
-  spec: OracleSpec,
-  known: OracleKnown,
-  options: { readonly concurrency?: number; readonly onVerdict?: (name: string, verdict: Verdict) => void } = {}
-): Effect.Effect<OracleProof> =>
-  Effect.gen(function* () {
-    const inputs = [
-      { name: "base", patch: null },
-      ...known.fixes.map((fix) => ({ name: fix.name, patch: fix.patch })),
-      ...known.wrong.map((route) => ({ name: route.name, patch: route.patch }))
-    ]
-    const verdicts = yield* Effect.forEach(
-      inputs,
-      (input) =>
-        Effect.tap(judge(spec, { patch: input.patch, candidate: null }), (verdict) =>
-          Effect.sync(() => options.onVerdict?.(input.name, verdict))
-        ),
-      { concurrency: options.concurrency ?? 2 }
-    )
-    const base = verdicts[0]!
-    const fixes = known.fixes.map((fix, i) => ({ name: fix.name, verdict: verdicts[1 + i]! }))
-    const wrong = known.wrong.map((route, i) => ({ name: route.name, verdict: verdicts[1 + fixes.length + i]! }))
-    const red = (verdict: Verdict) => verdict.outcome === "failed" || verdict.outcome === "progress"
-    const broken = [
-      ...(fixes.length < 2 ? ["fewer than two independent fixes were given"] : []),
-      ...(red(base) ? [] : [`the base is ${base.outcome}, not red`]),
-      ...fixes.filter((f) => f.verdict.outcome !== "passed").map((f) => `the fix ${f.name} is ${f.verdict.outcome}`),
-      ...wrong.filter((w) => !red(w.verdict)).map((w) => `the wrong route ${w.name} is ${w.verdict.outcome}`)
-    ]
-    return { proven: broken.length === 0, base, fixes, wrong, broken }
   })

@@ -31,7 +31,10 @@ export interface Scene {
   readonly record: RunRecord
   readonly goal: string
   readonly question: string
+  /** The commit that patches are made against: the source as it was imported. */
   readonly base: string
+  /** The commit that attempts start from: the base, or what the preparation made of it. */
+  readonly warm: string
   readonly environment: Digest
   /** Judging waits until the oracle was proven; then it is this spec. */
   readonly oracle: Effect.Effect<OracleSpec, OracleNotProven>
@@ -180,7 +183,13 @@ const outcomeOf = (host: HostOutcome | null, verdict: Verdict | null, accepted: 
   return verdict.outcome === "failed" || verdict.outcome === "progress" ? "refused" : "inconclusive"
 }
 
-const reasonOf = (host: HostOutcome | null, verdict: Verdict | null, outcome: AttemptOutcome, turn: string): string => {
+const reasonOf = (
+  host: HostOutcome | null,
+  verdict: Verdict | null,
+  outcome: AttemptOutcome,
+  turn: string,
+  leftOut: number
+): string => {
   // A host that broke its contract has told nothing; its files are judged all the same, and both are said.
   const broken =
     host?.status === "failed" ? `${host.message} (${host.check}; its stderr: results/${turn}.stderr).` : null
@@ -189,7 +198,7 @@ const reasonOf = (host: HostOutcome | null, verdict: Verdict | null, outcome: At
   if (judged !== undefined) return broken === null ? judged : `${judged} The host itself failed: ${broken}`
   if (broken !== null) return broken
   if (verdict === null && host?.status === "ok" && outcome === "failed" && host.result.outcome === "completed") {
-    return `It changed no source file. It said: ${host.result.summary}`
+    return `It changed no source file${leftOut > 0 ? `, but ${leftOut} that git ignores or that belong to a repository inside` : ""}. It said: ${host.result.summary}`
   }
   if (outcome === "passedNotChosen") return "It passed after another attempt had been accepted."
   return host?.status === "ok" ? host.result.summary : "The result of the host could not be read again."
@@ -233,7 +242,7 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
       agent
     })
 
-    const start = received?.commit ?? scene.base
+    const start = received?.commit ?? scene.warm
     const branch = yield* ledger.time(
       "fork",
       workspaces.fork(start, { name: `${options.run}/${route.id}`, operationId: `${options.run}/${route.id}/fork` })
@@ -296,6 +305,7 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
               route: route.id,
               node: hypothesis.id,
               base: scene.base,
+              warm: scene.warm,
               branch: branch.id,
               environment: scene.environment,
               parent: received?.identity ?? null
@@ -329,7 +339,7 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
               todo: accepted
                 ? { action: "complete" as const, continuation: { kind: "noFollowUp" as const } }
                 : { action: "keep" as const },
-              note: reasonOf(outcome, verdict, came, turn.id).slice(0, 500)
+              note: reasonOf(outcome, verdict, came, turn.id, captured.leftOut).slice(0, 500)
             }
           })
       }
@@ -344,7 +354,7 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
         commandId: `${options.run}/${route.id}/supersede/${fence.epoch}`,
         todo: work.todo.id,
         fence,
-        reason: `${came}: ${reasonOf(done.outcome, verdict, came, done.turn.id)}`.slice(0, 500)
+        reason: `${came}: ${reasonOf(done.outcome, verdict, came, done.turn.id, done.captured.leftOut)}`.slice(0, 500)
       })
     }
     const findings = yield* recordFindings(scene, route, agent, hypothesis.id, done, verdict, came)
@@ -368,10 +378,11 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
       id: route.id,
       route: route.title,
       outcome: came,
-      reason: reasonOf(done.outcome, verdict, came, done.turn.id),
+      reason: reasonOf(done.outcome, verdict, came, done.turn.id, done.captured.leftOut),
       checkpoint: done.captured.commit,
       candidate: done.captured.candidate?.identity ?? null,
       changedFiles: done.captured.changedFiles,
+      leftOut: done.captured.leftOut,
       projection: workspace?.projection ?? null,
       isolation: workspace?.isolation.level ?? null,
       clocks: ledger.read(),

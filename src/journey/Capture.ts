@@ -22,6 +22,8 @@ export interface Captured {
   readonly patch: Uint8Array
   readonly patchFile: string | null
   readonly changedFiles: number
+  /** Changed files that no patch holds: ignored ones, and those of repositories inside the source. */
+  readonly leftOut: number
   /** Evidence id of the patch. */
   readonly evidence: string | null
 }
@@ -36,6 +38,8 @@ export interface CaptureScene {
   readonly node: string
   /** The commit that patches are made against. */
   readonly base: string
+  /** The commit that attempts start from; what it changed itself is no attempt's work, and yet part of every patch. */
+  readonly warm: string
   readonly branch: string
   readonly environment: Digest
   readonly parent: string | null
@@ -109,17 +113,22 @@ export const capture = (scene: CaptureScene, turn: TurnRecord, place: Workspace 
       commit
     })
 
-    const exported = yield* scene.ledger.time("export", workspaces.exportPatch({ from: scene.base, to: commit }))
-    if (exported.patch.length === 0) {
+    const own = yield* scene.ledger.time("export", workspaces.exportPatch({ from: scene.warm, to: commit }))
+    if (own.patch.length === 0) {
       return {
         commit,
         candidate: { fields, identity: id },
-        patch: exported.patch,
+        patch: own.patch,
         patchFile: null,
         changedFiles: 0,
+        leftOut: own.ignoredChanges,
         evidence: null
       }
     }
+    const exported =
+      scene.warm === scene.base
+        ? own
+        : yield* scene.ledger.time("export", workspaces.exportPatch({ from: scene.base, to: commit }))
     const patchFile = `attempts/${scene.route}.patch`
     const digest = yield* scene.record.write(patchFile, exported.patch)
     const evidence = yield* Evidence.record({
@@ -140,6 +149,7 @@ export const capture = (scene: CaptureScene, turn: TurnRecord, place: Workspace 
       patch: exported.patch,
       patchFile,
       changedFiles: exported.files.length,
+      leftOut: own.ignoredChanges,
       evidence: evidence.id
     } satisfies Captured
   })
@@ -150,5 +160,6 @@ const nothing: Captured = {
   patch: new Uint8Array(),
   patchFile: null,
   changedFiles: 0,
+  leftOut: 0,
   evidence: null
 }

@@ -7,7 +7,8 @@ import type * as Duration from "effect/Duration"
 import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
 import type { Clocks } from "../evaluator/CostLedger.ts"
-import type { OracleKnown, OracleSpec, PrepareStep, Verdict } from "../evaluator/Oracle.ts"
+import type { OracleSpec, PrepareStep, Verdict } from "../evaluator/Oracle.ts"
+import type { OracleKnown } from "../evaluator/OracleProof.ts"
 import type { Host } from "../host/Host.ts"
 
 /** One route that somebody tries. */
@@ -24,10 +25,23 @@ export interface Route {
   readonly timeLimit?: Duration.Input
 }
 
+/** How the warm checkpoint is made. */
+export interface WarmUp {
+  readonly argv: readonly [string, ...string[]]
+  /** Default 30 minutes. */
+  readonly timeLimit?: Duration.Input
+  /** Names of this process's variables that it may see, beside the allow-listed ones and those of the network. */
+  readonly passEnv?: readonly string[]
+}
+
 /** Who judges, and how: see `OracleSpec`, whose other fields follow from the run. */
 export interface RepairOracle
-  extends Pick<OracleSpec, "judge" | "heldOut" | "canary" | "dependencies">,
+  extends Pick<OracleSpec, "judge" | "exitCodes" | "layOver" | "canary" | "dependencies">,
     Partial<Pick<OracleSpec, "name" | "prepare">> {
+  /** The directory of the judge's own files; without one the verdict rests on files that attempts may change. */
+  readonly heldOut?: string
+  /** Names of this process's variables that the judge's commands may see, beside the allow-listed ones. */
+  readonly passEnv?: readonly string[]
   /** For each command of the judge. Default 10 minutes. */
   readonly timeLimit?: Duration.Input
   /** What it is proven with before its word counts (E16). Without it the report says `oracle: "unproven"`. */
@@ -40,10 +54,19 @@ export interface RepairOptions {
   readonly title: string
   /** Limits for the whole run: US dollars, and turns. Zero is a limit. */
   readonly budget: { readonly usd: number; readonly slots: number }
-  /** The repository as a person left it: dependencies installed, ignored files and all. Only read. */
+  /**
+   * The repository as a person left it: dependencies installed, ignored files, uncommitted work, submodules and all. Only read.
+   * Patches are made against it as it is; clean checkouts stand where it stood.
+   */
   readonly source: string
-  /** The commit of `source` that patches are made against. Default: its HEAD. */
+  /** The commit of `source` on which its files stand. Default: its HEAD. What differs from it counts as uncommitted work. */
   readonly base?: string
+  /**
+   * A command that runs once, in a copy of the source at the source's own path, before the attempts: for example
+   * `["npm", "ci"]`. Attempts start from what it leaves. It is your command and runs as on your machine: your HOME, your
+   * network, without isolation; the source itself is not in its reach.
+   */
+  readonly prepare?: WarmUp
   /** Lockfiles and tools that belong to the environment's identity (W5). */
   readonly environment?: { readonly tools?: readonly string[]; readonly lockfiles?: readonly string[] }
   readonly routes: readonly Route[]
@@ -90,6 +113,8 @@ export interface AttemptReport {
   readonly outcome: AttemptOutcome
   /** One sentence, public-safe. */
   readonly reason: string
+  /** Changed files that no patch holds: ignored ones, and those in repositories inside the source. Null when not measured. */
+  readonly leftOut: number | null
   /** The commit that holds its files, or null when it made no change. */
   readonly checkpoint: string | null
   /** The candidate's full identity. */
@@ -104,11 +129,34 @@ export interface AttemptReport {
   readonly turn: string | null
 }
 
+/** Where the source stood. */
+export interface SourceReport {
+  readonly commit: string
+  /** Null for a detached HEAD. */
+  readonly branch: string | null
+  readonly shallow: boolean
+  /** Files with uncommitted work, in the repository and in those inside it. */
+  readonly changes: number
+  /** Some of them by name. */
+  readonly examples: readonly string[]
+  /** That work as patches below the record: apply them in a fresh clone before `fix.patch`. Empty when there is none. */
+  readonly patches: readonly { readonly part: string; readonly file: string }[]
+  /** Submodules and nested repositories, by path. What attempts change in them is no part of a patch. */
+  readonly inner: readonly string[]
+  /** What clean checkouts lack, and what the import noticed, in words. */
+  readonly notes: readonly string[]
+}
+
 export interface RepairReport {
   readonly run: string
   readonly goal: string
+  readonly source: SourceReport
   readonly imported: { readonly commit: string; readonly files: number; readonly bytes: number } | null
+  /** The commit that attempts started from, when a `prepare` command made one. */
+  readonly prepared: { readonly commit: string; readonly changedFiles: number } | null
   readonly oracle: "proven" | "unproven"
+  /** The verdict on the source as it is, before any attempt. */
+  readonly base: { readonly outcome: Verdict["outcome"]; readonly reason: string }
   readonly attempts: readonly AttemptReport[]
   readonly handoff: {
     readonly from: string
@@ -136,6 +184,16 @@ export interface RepairReport {
 export class RepairOptionsError extends Schema.TaggedError<RepairOptionsError>()("RepairOptionsError", {
   ...errorFields("REPAIR_OPTIONS"),
   option: Schema.String
+}) {}
+
+/**
+ * The `prepare` command did not end with 0. No attempt was started; `prepare.log` in the record has what it printed. Remedy:
+ * make it work in a plain clone; the same run then tries it again.
+ */
+export class PrepareFailed extends Schema.TaggedError<PrepareFailed>()("PrepareFailed", {
+  ...errorFields("PREPARE_FAILED"),
+  exitCode: Schema.NullOr(Schema.Number),
+  timedOut: Schema.Boolean
 }) {}
 
 /** The oracle is not what it claims to be: its word would prove nothing. No attempt was judged. */

@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import { type Digest, sha256 } from "../base/Digest.ts"
 
 /** Parts of the record that no attempt may see. */
-export const privateDirectories = ["attempts", "results", "verdicts", "scratch"] as const
+export const privateDirectories = ["attempts", "results", "verdicts", "scratch", "base"] as const
 
 export interface RunRecord {
   readonly directory: string

@@ -2,6 +2,7 @@
 export * from "./Candidate.ts"
 export * from "./CleanCheckout.ts"
 export * from "./EnvironmentManifest.ts"
+export * from "./SourceState.ts"
 export * from "./WorkspaceError.ts"
 export * from "./WorkspaceProvider.ts"
 export * from "./TreeDigest.ts"

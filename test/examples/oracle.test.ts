@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest"
 import { commitFixture, type Fixture, makeFixture } from "../../examples/explore-repair/make-fixture.ts"
 import { processHost } from "../../providers/host-process/index.ts"
-import { prove } from "../../src/evaluator/Oracle.ts"
+import { prove } from "../../src/evaluator/OracleProof.ts"
 import { networkVariables, plainDirectory } from "../../src/host/PlainDirectory.ts"
 import type { TurnProgress, TurnRequest } from "../../src/host/TurnProtocol.ts"
 

@@ -102,7 +102,7 @@ it("W13 a record inside the source, a source that is no repository and a source 
   })
   expect(existsSync(join(source, "record"))).toBe(false)
   expect(await failed({ source: join(record, "nothing") })).toMatchObject({
-    code: "IMPORT_REFUSED",
+    code: "SOURCE_UNUSABLE",
     reason: "notFound"
   })
   const refused = async (options: Partial<RepairOptions>) => ((await failed(options)) as { option?: string }).option
@@ -116,14 +116,14 @@ it("W13 a record inside the source, a source that is no repository and a source 
   expect(await refused({ oracle: { judge, heldOut: join(source, "ignored") } })).toBe("oracle.heldOut")
   symlinkSync(source, join(record, "link"))
   expect(await failed({ record: join(record, "link", "record") })).toMatchObject({ code: "IMPORT_REFUSED" })
-  expect(await refused({ base: "nosuch" })).toBe("base")
-  writeFileSync(join(source, "value.txt"), "not committed")
-  expect(await refused({})).toBe("source")
+  expect(await refused({ workers: 0 })).toBe("workers")
+  expect(await refused({ workers: Number.NaN })).toBe("workers")
+  expect(await failed({ base: "nosuch" })).toMatchObject({ code: "SOURCE_UNUSABLE", reason: "noSuchCommit" })
   expect(readdirSync(record).toSorted()).toEqual(["held-out", "link", "source", "store"])
   const empty = join(record, "empty")
   mkdirSync(empty)
   const error = await failed({ source: empty })
-  expect(error).toMatchObject({ code: "CHECKOUT_FAILED" })
+  expect(error).toMatchObject({ code: "SOURCE_UNUSABLE", reason: "notARepository" })
   expect(error.remedy).not.toBe("")
   expect(readdirSync(empty)).toEqual([])
 })

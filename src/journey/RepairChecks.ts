@@ -1,0 +1,118 @@
+/**
+ * What is checked before a repair runs: its options, and that the record is this run's.
+ * Promise: a wrong option is a typed refusal that names it, before anything is started or written. Rules: principle 4, G2, W13.
+ */
+import { existsSync, statSync } from "node:fs"
+import { resolve } from "node:path"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { digestJson } from "../base/Digest.ts"
+import { liesInside } from "../base/RealPath.ts"
+import { ImportRefused } from "../workspace/WorkspaceError.ts"
+import { RepairOptionsError, type RepairOptions } from "./RepairPlan.ts"
+import type { RunRecord } from "./RunRecord.ts"
+
+export const wrong = (option: string, message: string, remedy: string) =>
+  Effect.fail(new RepairOptionsError({ option, message, remedy }))
+
+/** Paths as absolute ones, and everything checked that can be checked before anything runs or is written (principle 4). */
+export const checked = (given: RepairOptions) => {
+  const source = resolve(given.source)
+  const record = resolve(given.record)
+  const heldOut = given.oracle.heldOut === undefined ? undefined : resolve(given.oracle.heldOut)
+  if (liesInside(record, source)) {
+    return Effect.fail(
+      new ImportRefused({
+        reason: "storeInside",
+        path: given.record,
+        message: "The record would lie inside the source that is imported.",
+        remedy: "Give a `record` outside the source's directory."
+      })
+    )
+  }
+  if (heldOut !== undefined && !(existsSync(heldOut) && statSync(heldOut).isDirectory())) {
+    return wrong(
+      "oracle.heldOut",
+      "The held-out directory does not exist.",
+      "Give the directory of the judge's own files."
+    )
+  }
+  if (heldOut !== undefined && liesInside(heldOut, source)) {
+    return wrong(
+      "oracle.heldOut",
+      "The held-out files lie inside the source: every attempt would have them in its own tree.",
+      "Keep them outside the repository that is repaired."
+    )
+  }
+  if (given.run.trim() === "")
+    return wrong("run", "The run has no name.", "Give a name; the same one goes on with the run.")
+  if (given.routes.length === 0) return wrong("routes", "There is no route to try.", "Give at least one.")
+  const routes = [...given.routes, ...(given.receiver === undefined ? [] : [given.receiver])]
+  const ids = new Set<string>()
+  for (const route of routes) {
+    if (!/^[A-Za-z0-9_.-]{1,40}$/.test(route.id) || ids.has(route.id)) {
+      return wrong(
+        "routes",
+        `The route id "${route.id}" is used twice or is no short plain name.`,
+        "Letters, digits, . _ - only, each id once."
+      )
+    }
+    ids.add(route.id)
+    if (Option.isNone(Duration.fromInput(route.timeLimit ?? "10 minutes"))) {
+      return wrong("timeLimit", `The time limit of route ${route.id} is no duration.`, 'For example "5 minutes".')
+    }
+    if (!(route.usd <= given.budget.usd)) {
+      return wrong(
+        "budget",
+        `Route ${route.id} may cost more than the whole budget.`,
+        "Raise `budget.usd`, or lower the route's `usd`."
+      )
+    }
+  }
+  const { workers } = given
+  if (workers !== undefined && !(Number.isSafeInteger(workers) && workers >= 1)) {
+    return wrong(
+      "workers",
+      "The number of workers is not a whole number of at least 1.",
+      "Leave it out for all at once."
+    )
+  }
+  if (given.oracle.judge.length === 0 || given.oracle.judge[0].trim() === "") {
+    return wrong("oracle.judge", "There is no command to judge with.", 'Give one, for example ["npm", "test"].')
+  }
+  if (given.oracle.layOver === true && heldOut === undefined) {
+    return wrong(
+      "oracle.layOver",
+      "There are no held-out files to lay over.",
+      "Give `heldOut`, or leave `layOver` out."
+    )
+  }
+  const oracle = { ...given.oracle, ...(heldOut === undefined ? {} : { heldOut }) }
+  return Effect.succeed({ ...given, source, record, oracle } satisfies RepairOptions)
+}
+
+/** What a run is about. A record that was made for something else is refused: its results would be told as this one's. */
+export const sameRun = (options: RepairOptions, record: RunRecord) =>
+  Effect.gen(function* () {
+    const routes = [...options.routes, ...(options.receiver === undefined ? [] : [options.receiver])]
+    const about = digestJson({
+      run: options.run,
+      source: options.source,
+      base: options.base ?? null,
+      prepare: options.prepare?.argv ?? null,
+      routes: routes.map(({ id, title, instruction, usd }) => ({ id, title, instruction, usd })),
+      judge: options.oracle.judge,
+      heldOut: options.oracle.heldOut ?? null
+    })
+    const earlier = yield* record.read("about.json")
+    if (earlier === null) {
+      yield* record.write("about.json", `${JSON.stringify({ run: options.run, about })}\n`)
+    } else if ((JSON.parse(earlier.toString("utf8")) as { about?: string }).about !== about) {
+      return yield* wrong(
+        "run",
+        `The record holds run ${options.run} with another source, base, oracle or other routes.`,
+        "Give another `record` and `run` name; to go on with the old run, give its options again."
+      )
+    }
+  })
