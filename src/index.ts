@@ -4,3 +4,4 @@
 export { isCoppiceError, type CoppiceError } from "./base/CoppiceError.ts"
 export { exploreRepair, requireAccepted } from "./journey/ExploreRepair.ts"
 export * from "./journey/RepairPlan.ts"
+export * from "./journey/RepairRepository.ts"

@@ -12,6 +12,7 @@ import type { Assembly } from "./assembly/Assembly.ts"
 import { type AssemblyError, authorityLayer } from "./assembly/Preset.ts"
 import type { Authority } from "./governance/Authority.ts"
 import { workModule } from "./governance/WorkModule.ts"
+import type { CommandHosts } from "./host/CommandHosts.ts"
 import { sessionModule } from "./session/Binding.ts"
 
 export { Assembly, type AssemblyReport } from "./assembly/Assembly.ts"
@@ -25,7 +26,9 @@ export interface MinimalOptions {
 }
 
 /** The minimal preset as one layer. Errors: `StoreLocation`, `AuthorityLocation`, `Busy`, `StoreMoved`, `StorageFailure`. */
-export const minimal = (options: MinimalOptions = {}): Layer.Layer<Authority | Assembly, AssemblyError> =>
+export const minimal = (
+  options: MinimalOptions = {}
+): Layer.Layer<Authority | Assembly | CommandHosts, AssemblyError> =>
   authorityLayer({
     preset: "minimal",
     options,

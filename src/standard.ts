@@ -17,6 +17,7 @@ import { storeDirectory } from "./assembly/StoreDefault.ts"
 import { exploreModule } from "./explore/ExploreGraph.ts"
 import type { Authority } from "./governance/Authority.ts"
 import { workModule } from "./governance/WorkModule.ts"
+import type { CommandHosts } from "./host/CommandHosts.ts"
 import { sessionModule } from "./session/Binding.ts"
 import { Unavailable } from "./workspace/WorkspaceError.ts"
 import { Workspaces } from "./workspace/WorkspaceProvider.ts"
@@ -45,7 +46,7 @@ const off = Effect.fail(
 /** The standard preset as one layer. Errors: as `minimal`; a workspace store's own errors come with its first use. */
 export const standard = (
   options: StandardOptions = {}
-): Layer.Layer<Authority | Assembly | Workspaces, AssemblyError> => {
+): Layer.Layer<Authority | Assembly | CommandHosts | Workspaces, AssemblyError> => {
   const wanted = options.workspaces ?? "layerfs"
   const enabled = new Map<ProviderName, string>([
     ["authority-sqlite", "the preset's authority"],

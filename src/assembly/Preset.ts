@@ -9,6 +9,7 @@ import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
 import { Authority } from "../governance/Authority.ts"
 import type { AuthorityModule } from "../governance/Module.ts"
+import { CommandHosts } from "../host/CommandHosts.ts"
 import type { Busy, StorageFailure, StoreMoved } from "../sqlite/Database.ts"
 import type { StoreLocation } from "../workspace/WorkspaceError.ts"
 import { Assembly, type AssemblyReport } from "./Assembly.ts"
@@ -79,8 +80,8 @@ const wrongOption = ({ preset, options, allowed }: PresetParts): PresetOptionsEr
   return undefined
 }
 
-/** The authority and the assembly of a preset. */
-export const authorityLayer = (parts: PresetParts): Layer.Layer<Authority | Assembly, AssemblyError> => {
+/** The authority, the assembly and the command hosts of a preset. */
+export const authorityLayer = (parts: PresetParts): Layer.Layer<Authority | Assembly | CommandHosts, AssemblyError> => {
   const registry = makeRegistry(parts.enabled)
   const assembly = Layer.succeed(Assembly, { read: () => report(parts, registry), registry })
   const authority = Layer.effect(
@@ -95,5 +96,11 @@ export const authorityLayer = (parts: PresetParts): Layer.Layer<Authority | Asse
       return Authority.make(store)
     })
   )
-  return Layer.merge(authority, assembly)
+  const commands = Layer.succeed(CommandHosts, {
+    make: (command, options) =>
+      Effect.map(registry.load("host-process", "an executor is a plain command"), ({ commandHost }) =>
+        commandHost(command, options)
+      )
+  })
+  return Layer.mergeAll(authority, assembly, commands)
 }
