@@ -4,6 +4,7 @@
  *
  *   npm run demo                       npm run -s demo -- --json
  *   npm run demo -- --record DIR       the record there; a run that was killed goes on when DIR is named again
+ *   npm run demo -- --repo PATH …      the same on any repository, with plain commands (../any-repository)
  */
 import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs"
 import { rm } from "node:fs/promises"
@@ -19,12 +20,35 @@ import { makeFixture } from "./make-fixture.ts"
 import { printTable } from "./table.ts"
 
 const here = fileURLToPath(new URL(".", import.meta.url))
-const usage =
-  "npm run demo [-- --json] [-- --record DIR]\n\n--json    one JSON object on stdout\n--record  where the record is written"
+const usage = `npm run demo [-- OPTIONS]                 on the repository of the demo
+npm run demo -- --repo PATH OPTIONS       on any git repository, with plain commands
+
+--json           one JSON object on stdout
+--record DIR     where the record is written; the same one goes on with a run that was stopped
+
+With --repo:
+--prepare CMD    makes a copy workable, for example "npm ci"; runs once, and in every clean checkout
+--attempt CMD    tries the work, in a workspace of its own; give it as often as you like
+--verify CMD     judges in a clean checkout: exit code 0 accepts
+--held-out DIR   files that attempts never see, laid over the checkout for --verify
+--pass-env NAME  a variable that the commands may see; as often as you like
+--time-limit T   for each attempt, for example "5 minutes" (10 minutes unless given)`
+
 const parsed = () => {
   try {
     return parseArgs({
-      options: { json: { type: "boolean", default: false }, record: { type: "string" }, help: { type: "boolean" } }
+      options: {
+        json: { type: "boolean", default: false },
+        record: { type: "string" },
+        help: { type: "boolean" },
+        repo: { type: "string" },
+        prepare: { type: "string" },
+        attempt: { type: "string", multiple: true, default: [] },
+        verify: { type: "string" },
+        "held-out": { type: "string" },
+        "pass-env": { type: "string", multiple: true, default: [] },
+        "time-limit": { type: "string" }
+      }
     }).values
   } catch (error) {
     console.error(`${(error as Error).message}\n\n${usage}`)
@@ -35,6 +59,26 @@ const args = parsed()
 if (args.help === true) {
   console.log(usage)
   process.exit(0)
+}
+if (args.repo !== undefined) {
+  const { runRepository } = await import("../any-repository/run.ts")
+  const given = { prepare: args.prepare, verify: args.verify, record: args.record }
+  process.exit(
+    await runRepository({
+      repo: args.repo,
+      attempt: args.attempt,
+      passEnv: args["pass-env"],
+      json: args.json,
+      ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+      ...(args["held-out"] === undefined ? {} : { heldOut: args["held-out"] }),
+      ...(args["time-limit"] === undefined ? {} : { timeLimit: args["time-limit"] })
+    })
+  )
+}
+for (const name of ["prepare", "verify", "held-out", "time-limit"] as const) {
+  if (args[name] === undefined) continue
+  console.error(`--${name} goes with --repo.\n\n${usage}`)
+  process.exit(2)
 }
 
 const begun = performance.now()

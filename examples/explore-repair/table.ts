@@ -31,16 +31,16 @@ interface Shown {
   readonly record: string
 }
 
-const time = (reading: Reading | undefined): string => {
+export const time = (reading: Reading | undefined): string => {
   if (reading === null || reading === undefined) return "-"
   if (reading.wallMs < 1000) return `${reading.wallMs.toFixed(reading.wallMs < 10 ? 1 : 0)}ms`
   return `${(reading.wallMs / 1000).toFixed(1)}s`
 }
-const usd = (value: number | null): string => (value === null ? "unknown" : value.toFixed(2))
-const stages = ["fork", "mount", "exec", "checkpoint", "verify", "cleanup"] as const
+export const usd = (value: number | null): string => (value === null ? "unknown" : value.toFixed(2))
+export const stages = ["fork", "mount", "exec", "checkpoint", "verify", "cleanup"] as const
 
 /** Prints columns as wide as their widest cell. */
-const columns = (rows: readonly (readonly string[])[]): string[] => {
+export const columns = (rows: readonly (readonly string[])[]): string[] => {
   const widths = rows[0]!.map((_, i) => Math.max(...rows.map((row) => row[i]!.length)))
   return rows.map((row) =>
     row

@@ -60,7 +60,12 @@ const directoriesAbove = (paths: readonly TreePath[]): Set<TreePath> => {
   return found
 }
 
-export const exportPatch = async (context: ExportContext, from: CommitRow, to: CommitRow): Promise<ExportedPatch> => {
+export const exportPatch = async (
+  context: ExportContext,
+  from: CommitRow,
+  to: CommitRow,
+  only: ReadonlySet<TreePath> | null
+): Promise<ExportedPatch> => {
   const { reader, trees } = context
   const changed = diffTrees(trees, from.root, to.root)
     .map(({ path, before, after }) => ({
@@ -69,6 +74,7 @@ export const exportPatch = async (context: ExportContext, from: CommitRow, to: C
       after: toPatchFile(reader, after)
     }))
     .filter((file) => file.before !== null || file.after !== null)
+    .filter((file) => only === null || only.has(file.path))
   const older = trees.reader(from)
   const newer = trees.reader(to)
   const above = directoriesAbove(changed.map((file) => file.path))

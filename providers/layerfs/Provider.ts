@@ -196,7 +196,8 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
 
     exportDirectory: (ref, target, options = {}) =>
       call("materialise", { commit: ref, target: fromInput(target), phase: "export" }, progressTo(options.onProgress)),
-    exportPatch: (options) => call("exportPatch", options),
+    exportPatch: ({ from, to, paths }) =>
+      call("exportPatch", { from, to, paths: paths === undefined ? null : paths.map(fromInput) }),
     stats: Effect.suspend(() => call("stats", {})),
     verify: (options = {}) => call("verify", {}, progressTo(options.onProgress))
   }

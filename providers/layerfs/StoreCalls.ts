@@ -122,7 +122,12 @@ export interface Calls {
     readonly ref: string
   }) => Promise<{ readonly digest: Digest; readonly profile: string }>
   /** A git patch from one commit to another. `RefNotFound`, `ObjectDamaged`, `Unavailable` (git). */
-  readonly exportPatch: (input: { readonly from: string; readonly to: string }) => Promise<ExportedPatch>
+  readonly exportPatch: (input: {
+    readonly from: string
+    readonly to: string
+    /** Null for all that differ. */
+    readonly paths: readonly TreePath[] | null
+  }) => Promise<ExportedPatch>
   readonly stats: (input: object) => StoreStats
   /** Progress: verify. */
   readonly verify: (input: object) => VerifyReport

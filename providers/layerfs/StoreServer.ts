@@ -211,8 +211,13 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
       await refs.putDigest(root, fullProfile, digest)
       return { digest, profile: fullProfile }
     },
-    exportPatch: ({ from, to }) =>
-      exportPatch({ trees, reader, work: store.setup.directories.work }, store.resolve(from), store.resolve(to)),
+    exportPatch: ({ from, to, paths }) =>
+      exportPatch(
+        { trees, reader, work: store.setup.directories.work },
+        store.resolve(from),
+        store.resolve(to),
+        paths === null ? null : new Set(paths)
+      ),
     stats: () => readStats(store.db, store.setup.directories),
     verify: (_, { progress }) => verifyStore({ refs, trees, reader, progress }),
     materialise: ({ commit, target, phase }, { progress }) =>

@@ -169,9 +169,9 @@ export const layHeldOut = (spec: OracleSpec, checkout: string) =>
         })
       })
 
+/** A command as people name it: a line of shell by itself, a program without its directory. */
 const shortName = (argv: readonly string[]): string =>
-  argv
-    .slice(0, 3)
+  (argv[0] === "sh" && argv[1] === "-c" ? argv.slice(2) : argv.slice(0, 3))
     .map((word) => (isAbsolute(word) ? basename(word) : word))
     .join(" ")
     .slice(0, 120)

@@ -38,7 +38,7 @@ export interface CaptureScene {
   readonly node: string
   /** The commit that patches are made against. */
   readonly base: string
-  /** The commit that attempts start from; what it changed itself is no attempt's work, and yet part of every patch. */
+  /** The commit that attempts start from. What the preparation changed is no attempt's work: every checkout prepares itself. */
   readonly warm: string
   readonly branch: string
   readonly environment: Digest
@@ -114,21 +114,30 @@ export const capture = (scene: CaptureScene, turn: TurnRecord, place: Workspace 
     })
 
     const own = yield* scene.ledger.time("export", workspaces.exportPatch({ from: scene.warm, to: commit }))
-    if (own.patch.length === 0) {
+    const exported =
+      scene.warm === scene.base || own.patch.length === 0
+        ? own
+        : yield* scene.ledger.time(
+            "export",
+            workspaces.exportPatch({
+              from: scene.base,
+              to: commit,
+              paths: own.files.map((file) =>
+                file.pathBytes === undefined ? file.path : Buffer.from(file.pathBytes, "base64")
+              )
+            })
+          )
+    if (exported.patch.length === 0) {
       return {
         commit,
         candidate: { fields, identity: id },
-        patch: own.patch,
+        patch: exported.patch,
         patchFile: null,
         changedFiles: 0,
         leftOut: own.ignoredChanges,
         evidence: null
       }
     }
-    const exported =
-      scene.warm === scene.base
-        ? own
-        : yield* scene.ledger.time("export", workspaces.exportPatch({ from: scene.base, to: commit }))
     const patchFile = `attempts/${scene.route}.patch`
     const digest = yield* scene.record.write(patchFile, exported.patch)
     const evidence = yield* Evidence.record({

@@ -16,7 +16,7 @@ import type { RunRecord } from "./RunRecord.ts"
 export interface Warm {
   /** What attempts start from. */
   readonly commit: string
-  /** Source files that the preparation changed: a lockfile, generated code. They are part of every patch. */
+  /** Files that the preparation changed and git does not ignore. They are no part of a patch: every checkout prepares itself. */
   readonly changedFiles: number
 }
 

@@ -226,6 +226,8 @@ export interface LeftWorkspace {
 export interface PatchOptions {
   readonly from: Ref
   readonly to: Ref
+  /** Only these paths, exactly; all that differ unless given. */
+  readonly paths?: readonly PathInput[]
 }
 
 /** A git patch of source files only; ignored files are left out and listed (W16). */

@@ -4,7 +4,8 @@
  * Rules: W4.
  *
  * HOME is a private, empty directory where `/tmp` is private: tools may write their caches, and nobody else's are
- * harmed. The caller's own git configuration (identity, aliases) is named to git, read-only; credentials stay masked.
+ * harmed. The caller's own git configuration (identity, aliases) is named to git, and toolchains in his HOME to their version
+ * managers, read-only; credentials stay masked.
  * `passEnv: ["HOME"]` gives the caller's HOME instead.
  */
 import * as fs from "node:fs"
@@ -13,6 +14,15 @@ import * as path from "node:path"
 import { privateHome } from "./MountTable.ts"
 
 const allowed = ["PATH", "LANG", "LANGUAGE", "TERM", "TZ", "USER", "LOGNAME", "SHELL"]
+
+/** Where version managers keep toolchains in the caller's HOME: their shims on the PATH look there, and read only. */
+const toolchains: Readonly<Record<string, string>> = {
+  RUSTUP_HOME: ".rustup",
+  PYENV_ROOT: ".pyenv",
+  RBENV_ROOT: ".rbenv",
+  VOLTA_HOME: ".volta",
+  ASDF_DATA_DIR: ".asdf"
+}
 
 /** Quiet and quick `git status` in a fork, whose inodes and ctimes are new. */
 const gitQuiet = {
@@ -42,6 +52,12 @@ export const variablesFor = (options: {
   variables["PATH"] ??= "/usr/local/bin:/usr/bin:/bin"
   variables["TMPDIR"] = "/tmp"
   variables["HOME"] = options.privateTmp ? privateHome : os.homedir()
+  if (options.privateTmp) {
+    for (const [name, directory] of Object.entries(toolchains)) {
+      const at = process.env[name] ?? path.join(os.homedir(), directory)
+      if (fs.existsSync(at)) variables[name] = at
+    }
+  }
   if (options.gitDefaults !== false) {
     Object.assign(variables, gitQuiet)
     const config = path.join(os.homedir(), ".gitconfig")

@@ -1,0 +1,100 @@
+/**
+ * `npm run demo -- --repo PATH …`: the same job on a repository that was not made for it, with plain commands.
+ * Promise: progress on stderr, a table (or with --json one object) on stdout; the repository is only read; nothing is left but
+ * the printed record, and a run that was stopped or killed goes on with the same --record.
+ */
+import { mkdirSync, realpathSync } from "node:fs"
+import { rm } from "node:fs/promises"
+import { homedir } from "node:os"
+import { basename, join, resolve } from "node:path"
+import * as Effect from "effect/Effect"
+import { isCoppiceError, repairRepository, type RepairReport } from "../../src/index.ts"
+import { standard } from "../../src/standard.ts"
+import { type Leftovers, watchLeftovers } from "../explore-repair/leftovers.ts"
+import { printRepairTable } from "./table.ts"
+
+export interface RepositoryArguments {
+  readonly repo: string
+  readonly prepare?: string
+  readonly attempt: readonly string[]
+  readonly verify?: string
+  readonly heldOut?: string
+  readonly record?: string
+  readonly passEnv: readonly string[]
+  readonly timeLimit?: string
+  readonly json: boolean
+}
+
+const tell = (text: string) => process.stderr.write(`  ${text}\n`)
+
+/** Never inside a repository that is imported: below the user's state directory. */
+const defaultRecord = (repository: string): string => {
+  const state = process.env["XDG_STATE_HOME"] ?? join(homedir(), ".local", "state")
+  const stamp = new Date().toISOString().replace(/[-:]/g, "").slice(0, 15)
+  return join(state, "coppice", "runs", `${basename(repository).replace(/[^\w.-]/g, "_")}-${stamp}-${process.pid}`)
+}
+
+const summary = (report: RepairReport, record: string, left: Leftovers, begun: number) => ({
+  ok:
+    report.accepted !== null &&
+    report.replay === "passed" &&
+    left.mounts.length + left.processes.length + left.directories.length === 0,
+  ...report,
+  accepted: report.accepted === null ? null : { ...report.accepted, patch: join(record, report.accepted.patch) },
+  leftovers: left,
+  seconds: Math.round(performance.now() - begun) / 1000,
+  record
+})
+
+/** Gives the exit code: 0 when something was accepted, replayed, and nothing was left over. */
+export const runRepository = async (args: RepositoryArguments): Promise<number> => {
+  const begun = performance.now()
+  const repository = resolve(args.repo)
+  const record = resolve(args.record ?? defaultRecord(repository))
+  let left: (() => Leftovers) | undefined
+  const stop = new AbortController()
+  try {
+    const program = repairRepository({
+      repository,
+      record,
+      attempts: args.attempt,
+      verify: args.verify ?? "",
+      passEnv: args.passEnv,
+      retryInterrupted: true,
+      ...(args.prepare === undefined ? {} : { prepare: args.prepare }),
+      ...(args.heldOut === undefined ? {} : { heldOut: args.heldOut }),
+      ...(args.timeLimit === undefined ? {} : { timeLimit: args.timeLimit as "10 minutes" }),
+      onProgress: ({ attempt, stage, text }) => {
+        // The first word of progress: every option was checked, and the record is there.
+        left ??= watchLeftovers(realpathSync(record))
+        if (stage !== "import") tell(`${(attempt ?? "").padEnd(3)} ${stage.padEnd(9)} ${text}`)
+      }
+    }).pipe(Effect.provide(standard({ store: join(record, "store") })))
+    const interrupt = () => {
+      tell(`stopping; go on with the same command and --record ${record}`)
+      stop.abort()
+    }
+    process.once("SIGINT", interrupt).once("SIGTERM", interrupt)
+    const report = await Effect.runPromise(program, { signal: stop.signal })
+    await rm(join(record, "scratch"), { recursive: true, force: true })
+    mkdirSync(record, { recursive: true })
+    const result = summary(report, record, (left ?? watchLeftovers(realpathSync(record)))(), begun)
+    if (args.json) console.log(JSON.stringify(result))
+    else printRepairTable(result)
+    return result.ok ? 0 : 1
+  } catch (error) {
+    left?.()
+    if (stop.signal.aborted) {
+      if (args.json) console.log(JSON.stringify({ ok: false, error: "STOPPED", record }))
+      return 130
+    }
+    const known = isCoppiceError(error) ? error : undefined
+    if (args.json) console.log(JSON.stringify({ ok: false, error: known?.code ?? "UNEXPECTED", record }))
+    tell(
+      known === undefined
+        ? String((error as Error).stack ?? error)
+        : `${known.code}: ${known.message}\n  ${known.remedy}`
+    )
+    return 1
+  }
+}
