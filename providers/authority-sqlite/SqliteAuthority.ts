@@ -19,6 +19,7 @@ import type {
 } from "../../src/governance/Module.ts"
 import { notPublic, privateField } from "../../src/governance/PublicText.ts"
 import { type Database, isBusyError, StoreMoved, toStorageFailure } from "../../src/sqlite/Database.ts"
+import { type Monotonic, StoreClock } from "./StoreClock.ts"
 import { entryOf, genesis, type Head, head, linkHash, type Verified, verifyPage } from "./Chain.ts"
 
 /** A refusal on its way out of a savepoint; never leaves this file. */
@@ -50,6 +51,8 @@ export interface SqliteAuthorityOptions {
   readonly modules: readonly AuthorityModule[]
   /** UTC milliseconds. */
   readonly now: () => number
+  /** The machine's clock that only goes forward; tests drive it. */
+  readonly monotonic?: (() => Monotonic) | undefined
   /** How long a locked file is tried again before `Busy`. */
   readonly busyBoundMs?: number | undefined
   /** Calls share a transaction until it has run this long. Default 8 ms. */
@@ -64,14 +67,14 @@ export class SqliteAuthority implements AuthorityStore {
   #queue: Waiting[] = []
   #running: Promise<void> | undefined
   #closed = false
-  /** The latest time that a decision was given, or that the journal shows, and when on the monotonic clock that was. */
-  #latest = { at: 0, monotonic: 0 }
+  readonly #clock: StoreClock
   #transactions = 0
   #commands = 0
 
   constructor(options: SqliteAuthorityOptions) {
     this.#db = options.writer
     this.#options = options
+    this.#clock = new StoreClock(options.now, options.monotonic)
     this.#modules = new Map(options.modules.map((module) => [module.name, module]))
   }
 
@@ -109,6 +112,7 @@ export class SqliteAuthority implements AuthorityStore {
         const clock = performance.now()
         const batchMs = this.#options.batchMs ?? defaultBatchMs
         let at = head(this.#db)
+        let decidedAt = 0
         while (this.#queue.length > taken.length && performance.now() - clock < batchMs) {
           const waiting = this.#queue[taken.length]!
           taken.push(waiting)
@@ -116,7 +120,11 @@ export class SqliteAuthority implements AuthorityStore {
           let result: Settled = { waiting, outcomes }
           for (const command of waiting.commands) {
             try {
-              const done = this.#db.savepoint(() => this.#one(command, at))
+              const done = this.#db.savepoint(() =>
+                this.#one(command, at, (now) => {
+                  decidedAt = now
+                })
+              )
               at = done.head
               outcomes.push(done.outcome)
             } catch (error) {
@@ -127,6 +135,7 @@ export class SqliteAuthority implements AuthorityStore {
           }
           settled.push(result)
         }
+        if (decidedAt > 0) this.#clock.keep(this.#db, at.at, decidedAt, this.#lapsed)
         crashPoint("authority.beforeCommit")
       }, this.#options.busyBoundMs)
       crashPoint("authority.afterCommit")
@@ -145,20 +154,6 @@ export class SqliteAuthority implements AuthorityStore {
     }
   }
 
-  /**
-   * The time of a decision (G36). A clock that was set back must not bring an expired lease back to life, and must not stop
-   * time either: until it has caught up, time goes on from the latest known by the monotonic clock.
-   */
-  #time(journalAt: number): number {
-    const wall = this.#options.now()
-    const monotonic = performance.now()
-    if (journalAt > this.#latest.at) this.#latest = { at: journalAt, monotonic }
-    const { at, monotonic: since } = this.#latest
-    const now = wall >= at ? wall : Math.floor(at + (monotonic - since))
-    if (now > at) this.#latest = { at: now, monotonic }
-    return now
-  }
-
   /** G5, for each module: a process that was open while another one migrated its tables changes nothing any more. */
   #checkModules(): void {
     for (const module of this.#modules.values()) {
@@ -168,7 +163,11 @@ export class SqliteAuthority implements AuthorityStore {
     }
   }
 
-  #one(command: Command, at: Head): { readonly outcome: CommandOutcome; readonly head: Head } {
+  #one(
+    command: Command,
+    at: Head,
+    decidedAt: (now: number) => void
+  ): { readonly outcome: CommandOutcome; readonly head: Head } {
     if (typeof command.id !== "string" || command.id === "") {
       throw new Refusal(
         new InvalidInput({
@@ -187,7 +186,8 @@ export class SqliteAuthority implements AuthorityStore {
     }
     const module = this.#modules.get(command.module)
     if (module === undefined) throw new Refusal(noModule(command.module))
-    const now = this.#time(at.at)
+    const now = this.#clock.decide(this.#db, at.at)
+    decidedAt(now)
     const context: DecideContext = { now, newId, newToken }
     const state = this.#drive(module.load(command, context), this.#db)
     const decision = module.decide(state, command, context)
@@ -239,6 +239,13 @@ export class SqliteAuthority implements AuthorityStore {
     return { outcome: { _tag: "Committed", replayed: false, reply, seq: last.seq }, head: last }
   }
 
+  /** Whether authority of any module ended after `from`, at the latest at `to`. */
+  readonly #lapsed = (from: number, to: number): boolean =>
+    [...this.#modules.values()].some((module) => {
+      const query = module.lapsed?.(from, to)
+      return query !== undefined && this.#drive(query, this.#db)
+    })
+
   #drive<A>(query: Load<A>, db: Database): A {
     let step = query.next()
     while (step.done !== true) step = query.next(db.all(step.value.sql, ...step.value.params))
@@ -265,8 +272,11 @@ export class SqliteAuthority implements AuthorityStore {
     }
   }
 
-  readonly read = <A>(query: Load<A>): Promise<{ readonly value: A; readonly seq: number }> =>
-    this.#snapshot((db) => ({ value: this.#drive(query, db), seq: head(db).seq }))
+  readonly read: AuthorityStore["read"] = (query) =>
+    this.#snapshot((db) => {
+      const { seq, at } = head(db)
+      return { value: this.#drive(query({ now: this.#clock.look(db, at) }), db), seq }
+    })
 
   readonly journal: AuthorityStore["journal"] = ({ after, limit }) =>
     this.#snapshot((db) =>

@@ -23,9 +23,11 @@ import {
 import { AuthorityLocation, prepareLocation } from "./Location.ts"
 import { baseMigrations } from "./Schema.ts"
 import { movedModule, SqliteAuthority } from "./SqliteAuthority.ts"
+import type { Monotonic } from "./StoreClock.ts"
 
 export { AuthorityLocation } from "./Location.ts"
 export { SqliteAuthority } from "./SqliteAuthority.ts"
+export type { Monotonic } from "./StoreClock.ts"
 
 export interface OpenAuthorityOptions {
   /** The directory in which `authority.db` lies; made (0700) when missing. */
@@ -36,6 +38,8 @@ export interface OpenAuthorityOptions {
   readonly durability?: Durability
   /** UTC milliseconds; the system's clock when nothing is said. */
   readonly now?: () => number
+  /** The machine's clock that only goes forward, by which time goes on while the other one is set back (G36). */
+  readonly monotonic?: () => Monotonic
   /** Milliseconds for which a file that another process holds is tried again. Default 5,000. */
   readonly busyBoundMs?: number
   /** Calls that wait together share a transaction until it has run this long. Default 8 ms: the event loop is yours. */
@@ -97,6 +101,7 @@ export const openAuthority = async (options: OpenAuthorityOptions): Promise<Sqli
       openReader: () => Database.open(path, { readOnly: true }),
       modules,
       now: options.now ?? Date.now,
+      monotonic: options.monotonic,
       busyBoundMs: boundMs,
       batchMs: options.batchMs
     })

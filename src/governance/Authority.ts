@@ -17,6 +17,9 @@ import type { AuthorityStore, Command, JournalEntry, Load } from "./Module.ts"
 /** The authority could not be reached or written; nothing was done. */
 export type StoreError = Busy | StoreMoved | StorageFailure
 
+/** What every read may fail with, beside its own refusals. */
+export type ReadError = StoreError | InvalidInput
+
 /** What every write may fail with, beside its own refusals. */
 export type WriteError = StoreError | IdempotencyKeyReuse | InvalidInput | NotPublic
 
@@ -31,6 +34,11 @@ export interface Receipt extends AsOf {
   readonly replayed: boolean
 }
 
+/** What a read is given beside its input: the store's time, by which leases and windows are judged (G36). */
+export interface ReadContext {
+  readonly now: number
+}
+
 /** Every write takes the caller's idempotency key; without one a new command is meant (G2). */
 export interface Keyed {
   readonly commandId?: string | undefined
@@ -41,6 +49,29 @@ const storeEdge = <A, E extends CoppiceError>(run: () => Promise<A>): Effect.Eff
   Effect.uninterruptible(Effect.tryPromise({ try: run, catch: (error) => error })).pipe(
     Effect.catch((error) => (isCoppiceError(error) ? Effect.fail(error as E) : Effect.die(error)))
   )
+
+/** A read's input goes into its statements as it is: a field that is missing or of a wrong type is refused there. */
+function* withSoundParams<A>(query: Load<A>): Load<A> {
+  let step = query.next()
+  while (step.done !== true) {
+    if (!step.value.params.every(isParam)) {
+      throw new InvalidInput({
+        command: "read",
+        message: "read: a field of the input is missing or of a wrong type",
+        remedy: "Give every field that the call names: ids as texts, numbers as numbers."
+      })
+    }
+    step = query.next(yield step.value)
+  }
+  return step.value
+}
+
+const isParam = (value: unknown): boolean =>
+  value === null ||
+  typeof value === "string" ||
+  typeof value === "bigint" ||
+  value instanceof Uint8Array ||
+  (typeof value === "number" && Number.isFinite(value))
 
 /** The service. `commit` is what rooms build their write functions on; applications call those functions. */
 export class Authority extends Context.Service<
@@ -55,7 +86,9 @@ export class Authority extends Context.Service<
       command: Command
     ) => Effect.Effect<{ readonly reply: Reply; readonly seq: number; readonly replayed: boolean }, E | WriteError>
     /** Runs a read at one consistent snapshot. */
-    readonly read: <A>(query: () => Load<A>) => Effect.Effect<{ readonly value: A; readonly seq: number }, StoreError>
+    readonly read: <A>(
+      query: (context: ReadContext) => Load<A>
+    ) => Effect.Effect<{ readonly value: A; readonly seq: number }, StoreError>
     /** Committed facts after a sequence, oldest first (default limit 1,000). */
     readonly journal: (options?: {
       readonly after?: number
@@ -78,7 +111,7 @@ export class Authority extends Context.Service<
             : Effect.succeed({ reply: outcome!.reply as Reply, seq: outcome!.seq, replayed: outcome!.replayed })
         )
       ),
-    read: (query) => storeEdge(() => store.read(query())),
+    read: (query) => storeEdge(() => store.read((context) => withSoundParams(query(context)))),
     journal: (options) => storeEdge(() => store.journal({ after: options?.after ?? 0, limit: options?.limit ?? 1000 })),
     verify: storeEdge(() => store.verify())
   })
@@ -88,6 +121,13 @@ export class Authority extends Context.Service<
     acquire: Effect.Effect<AuthorityStore, E, R>
   ): Layer.Layer<Authority, E, Exclude<R, Scope.Scope>> => Layer.effect(Authority, Effect.map(acquire, Authority.make))
 }
+
+const noInput = (call: string): InvalidInput =>
+  new InvalidInput({
+    command: call,
+    message: `${call}: the input is not an object`,
+    remedy: "Give an object with the fields that the call names. Nothing was changed."
+  })
 
 /** A write function of a module: its input is the command's payload beside the optional command id. */
 export const writer =
@@ -103,6 +143,7 @@ export const writeObserved = <Input extends object, Reply extends object, E exte
   observed?: Json
 ): Effect.Effect<Reply & Receipt, E | WriteError, Authority> =>
   Effect.flatMap(Authority, (authority) => {
+    if (typeof input !== "object" || input === null) return Effect.fail(noInput(type))
     const { commandId, ...payload } = input
     if (commandId !== undefined && (typeof commandId !== "string" || commandId === "" || commandId.length > 300)) {
       return Effect.fail(
@@ -130,12 +171,16 @@ export const writeObserved = <Input extends object, Reply extends object, E exte
 
 /** A read function: the query's answer with the sequence it holds for; undefined becomes the failure of `missing`. */
 export const reader =
-  <Input, A extends object, E = never>(query: (input: Input) => Load<A | undefined>, missing?: (input: Input) => E) =>
-  (input: Input): Effect.Effect<A & AsOf, E | StoreError, Authority> =>
-    Effect.flatMap(Authority, (authority) =>
-      Effect.flatMap(
-        authority.read(() => query(input)),
-        ({ value, seq }) =>
+  <Input, A extends object, E = never>(
+    query: (input: Input, context: ReadContext) => Load<A | undefined>,
+    missing?: (input: Input) => E
+  ) =>
+  (input: Input): Effect.Effect<A & AsOf, E | ReadError, Authority> =>
+    Effect.flatMap(Authority, (authority): Effect.Effect<A & AsOf, E | ReadError> => {
+      if (typeof input !== "object" || input === null) return Effect.fail(noInput("read"))
+      return Effect.flatMap(
+        authority.read((context) => query(input, context)),
+        ({ value, seq }): Effect.Effect<A & AsOf, E> =>
           value === undefined ? Effect.fail(missing!(input)) : Effect.succeed({ ...value, asOf: seq })
       )
-    )
+    })

@@ -77,7 +77,14 @@ export class ScopeConflict extends Schema.TaggedError<ScopeConflict>()("ScopeCon
   ...errorFields("SCOPE_CONFLICT"),
   todo: Schema.String,
   conflicts: Schema.Array(
-    Schema.Struct({ todo: Schema.String, owner: Schema.String, scopes: Schema.Array(Schema.String) })
+    Schema.Struct({
+      todo: Schema.String,
+      owner: Schema.String,
+      epoch: Schema.Number,
+      /** Those of its scopes that overlap. */
+      scopes: Schema.Array(Schema.String),
+      expiresAt: Schema.Number
+    })
   )
 }) {}
 

@@ -1,7 +1,7 @@
 /**
  * Leases: who holds a todo right now. One record per todo, never deleted.
  * Promise: only the token proves a holder, not a name; epoch and version only grow; expiry (`expiresAt > now` no longer
- * true) ends authority and proves nothing about the work. Rules: G30 to G35; C51, C64.
+ * true) ends authority and proves nothing about the work. Rules: G30 to G36; C51, C64.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -21,6 +21,7 @@ import {
 } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler, recordTable, rows } from "./Handler.ts"
 import type { DecideContext, JournalEvent, Load } from "./Module.ts"
+import { scopesOverlap } from "./WriteScope.ts"
 import { claimable, todoTable, type TodoRecord } from "./TodoRecord.ts"
 
 // --- model -----------------------------------------------------------------------------------------------------------
@@ -108,6 +109,16 @@ export const held = (lease: LeaseRecord, token: string): Lease => ({
 
 export const loadLease = (todo: string): Load<LeaseRecord | undefined> => leaseTable.first("todo = ?", todo)
 
+/** Whether an unreleased lease ended after `from`, at the latest at `to` (G36). */
+export function* leaseLapsed(from: number, to: number): Load<boolean> {
+  const found = yield* rows(
+    "SELECT 1 FROM lease WHERE released_at IS NULL AND expires_at > ? AND expires_at <= ? LIMIT 1",
+    from,
+    to
+  )
+  return found.length > 0
+}
+
 /** Active means strictly before its end (G33). */
 export const isLive = (lease: LeaseRecord | undefined, now: number): lease is LeaseRecord =>
   lease !== undefined && lease.releasedAt === null && lease.expiresAt > now
@@ -164,9 +175,6 @@ export const passWayOut = (
   return isLive(lease, now) ? Result.fail(leaseHeld(lease)) : Result.succeed(undefined)
 }
 
-const covers = (a: string, b: string): boolean => a === b || a === "." || b.startsWith(a.endsWith("/") ? a : `${a}/`)
-const overlap = (a: string, b: string): boolean => covers(a, b) || covers(b, a)
-
 /** Unreleased leases of unfinished todos of the goal, as far as they claim write scopes. */
 export function* loadScoped(goal: string): Load<readonly LeaseRecord[]> {
   const found = yield* rows(
@@ -177,7 +185,7 @@ export function* loadScoped(goal: string): Load<readonly LeaseRecord[]> {
   return found.map(leaseTable.read)
 }
 
-/** Every live lease that writes where this one would (G34). */
+/** Every live lease that writes where this one would (G34), whoever holds it: two leases of one agent conflict too. */
 export const scopeConflicts = (
   todo: string,
   scopes: readonly string[],
@@ -189,7 +197,9 @@ export const scopeConflicts = (
     .map((other) => ({
       todo: other.todo,
       owner: other.owner,
-      scopes: other.writeScopes.filter((theirs) => scopes.some((ours) => overlap(ours, theirs)))
+      epoch: other.epoch,
+      scopes: other.writeScopes.filter((theirs) => scopes.some((ours) => scopesOverlap(ours, theirs))),
+      expiresAt: other.expiresAt
     }))
     .filter((conflict) => conflict.scopes.length > 0)
 
@@ -361,6 +371,9 @@ const transfer = handler({
       const mine = yield* passFence(state.lease, input.fence, context.now, true)
       const receiver = yield* knownAgent(state.agent, input.to)
       yield* claimable(state.todo, receiver, state.unmet, context.now)
+      // The todo's scopes may have been edited since the first grant; the new one is held to what they say now.
+      const conflicts = scopeConflicts(state.todo.id, state.todo.writeScopes, state.scoped, context.now)
+      if (conflicts.length > 0) return yield* Result.fail(scopeConflict(state.todo.id, conflicts))
       const { lease, event } = grant(
         mine,
         {
@@ -410,10 +423,11 @@ export const Leases = {
   /** Extends a live lease by `ttlMs` from now; its fence has the next version. Errors: `LeaseLost` (stop the executor first). */
   renew: writer<typeof RenewLease.Type, Lease, LeaseLost>("work", "renewLease"),
   /** Hands a live lease to another agent: next epoch, new token. Errors: `LeaseLost`, `NotEligible`, `NotFound`, … */
-  transfer: writer<typeof TransferLease.Type, Lease, LeaseLost | NotEligible | TodoState | GoalNotActive | NotFound>(
-    "work",
-    "transferLease"
-  ),
+  transfer: writer<
+    typeof TransferLease.Type,
+    Lease,
+    LeaseLost | ScopeConflict | NotEligible | TodoState | GoalNotActive | NotFound
+  >("work", "transferLease"),
   /** Gives a live lease back; the record stays as a tombstone. Errors: `LeaseLost`. */
   release: writer<typeof ReleaseLease.Type, LeaseView, LeaseLost>("work", "releaseLease"),
   /** The lease record of a todo as it is kept, live or not; `expiresAt` against your clock says which. Errors: `NotFound`. */

@@ -74,6 +74,11 @@ export interface AuthorityModule<State = any> {
   readonly load: (command: Command, context: { readonly now: number }) => Load<State>
   /** Pure: no clock, no I/O, no randomness but the context's. An error means that nothing happened. */
   readonly decide: (state: State, command: Command, context: DecideContext) => Result.Result<Decision, CoppiceError>
+  /**
+   * Whether anything lost its authority by time alone after `from`, at the latest at `to`. A decision that saw this and wrote
+   * nothing still lets the store keep its time, so that no earlier clock brings it back (G36).
+   */
+  readonly lapsed?: (from: number, to: number) => Load<boolean>
   /** The projection rows that one event changes. */
   readonly project: (event: JournalEvent, meta: { readonly seq: number; readonly at: number }) => readonly Statement[]
 }
@@ -97,8 +102,10 @@ export interface AuthorityStore {
    * Rejects with `Busy`, `StoreMoved` or `StorageFailure`, and then nothing of the batch happened.
    */
   readonly commit: (commands: readonly Command[]) => Promise<readonly CommandOutcome[]>
-  /** Runs a read at one consistent snapshot, with the journal sequence it holds for (G7). */
-  readonly read: <A>(query: Load<A>) => Promise<{ readonly value: A; readonly seq: number }>
+  /** Runs a read at one consistent snapshot and the store's time, with the journal sequence it holds for (G7). */
+  readonly read: <A>(
+    query: (context: { readonly now: number }) => Load<A>
+  ) => Promise<{ readonly value: A; readonly seq: number }>
   /** Committed facts after a sequence, oldest first, at most `limit`; an observer's cursor is the last `seq` it saw (G4). */
   readonly journal: (options: { readonly after: number; readonly limit: number }) => Promise<readonly JournalEntry[]>
   /** Walks the hash chain and names the first broken link (G4). */

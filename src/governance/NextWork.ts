@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import { writer } from "./Authority.ts"
 import { IdText } from "./Field.ts"
 import { activeGoal, type AgentRecord, agentTable, type GoalRecord, knownAgent, loadGoal } from "./Goal.ts"
-import { type GoalNotActive, type NotFound } from "./GovernanceError.ts"
+import type { GoalNotActive, NotFound, ScopeConflict } from "./GovernanceError.ts"
 import { decided, type Handlers, handler, row, rows } from "./Handler.ts"
 import {
   Binding,
@@ -36,9 +36,17 @@ export interface Withheld {
   readonly scopeConflict: number
 }
 
-export type NextWork =
+/** A todo that was passed over because live leases write where it would: all of them (G34). */
+export interface Blocked {
+  readonly todo: string
+  readonly conflicts: ScopeConflict["conflicts"]
+}
+
+/** `blocked` names todos that were passed over for their write scopes, best first, at most 100. */
+export type NextWork = { readonly blocked: readonly Blocked[] } & (
   | { readonly _tag: "claimed"; readonly todo: TodoRecord; readonly lease: Lease }
   | { readonly _tag: "none"; readonly reason: "nothingUnfinished" | "allWithheld"; readonly withheld: Withheld }
+)
 
 const TakeNextWork = Schema.Struct({
   goal: IdText,
@@ -61,10 +69,12 @@ interface State {
   readonly scoped: readonly LeaseRecord[]
   /** The best todo without an obstacle; when there is none, `unfinished` holds every unfinished one (G22). */
   readonly best: Considered | undefined
+  readonly blocked: readonly Blocked[]
   readonly unfinished: readonly Considered[]
 }
 
 const page = 64
+const mostBlocked = 100
 const free = "(l.todo IS NULL OR l.released_at IS NOT NULL OR l.expires_at <= ?)"
 const best = "ORDER BY t.priority DESC, t.added_at, t.id"
 const unfinished =
@@ -88,19 +98,23 @@ function* load(input: { readonly goal: string; readonly agent: string }, now: nu
   const goal = yield* loadGoal(input.goal)
   const agent = yield* agentTable.first("goal = ? AND agent_id = ?", input.goal, input.agent)
   const scoped = yield* loadScoped(input.goal)
-  if (agent === undefined) return { goal, agent, scoped, best: undefined, unfinished: [] }
+  if (agent === undefined) return { goal, agent, scoped, best: undefined, blocked: [], unfinished: [] }
+  const blocked: Blocked[] = []
   // Pages keep the common case short; they end only with the list, so nothing is hidden by them.
   for (let offset = 0; ; offset += page) {
     const found = yield* rows(`${unfinished} AND ${free} ${best} LIMIT ${page} OFFSET ?`, input.goal, now, offset)
     for (const todo of found.map(todoTable.read)) {
       const seen = yield* consider(todo)
-      if (obstacle(seen, agent, scoped, now) === undefined) return { goal, agent, scoped, best: seen, unfinished: [] }
+      const why = obstacle(seen, agent, scoped, now)
+      if (why === undefined) return { goal, agent, scoped, best: seen, blocked, unfinished: [] }
+      if (why === "scopeConflict" && blocked.length < mostBlocked)
+        blocked.push({ todo: todo.id, conflicts: scopeConflicts(todo.id, todo.writeScopes, scoped, now) })
     }
     if (found.length < page) break
   }
   const all: Considered[] = []
   for (const todo of (yield* rows(unfinished, input.goal)).map(todoTable.read)) all.push(yield* consider(todo))
-  return { goal, agent, scoped, best: undefined, unfinished: all }
+  return { goal, agent, scoped, best: undefined, blocked, unfinished: all }
 }
 
 const take = handler({
@@ -120,6 +134,7 @@ const take = handler({
         const count = state.unfinished.length
         return decided([], {
           _tag: "none",
+          blocked: state.blocked,
           reason: count === 0 ? "nothingUnfinished" : "allWithheld",
           withheld: { unfinished: count, ...withheld }
         } satisfies NextWork)
@@ -136,7 +151,12 @@ const take = handler({
         oldExecutor: "unknown" as const
       }
       const { lease, event } = grant(old, want, context)
-      return decided([...ready, event], { _tag: "claimed", todo: opened, lease } satisfies NextWork)
+      return decided([...ready, event], {
+        _tag: "claimed",
+        blocked: state.blocked,
+        todo: opened,
+        lease
+      } satisfies NextWork)
     })
 })
 

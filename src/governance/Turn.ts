@@ -284,7 +284,10 @@ const observing =
   ) =>
   (input: Input & Keyed) =>
     Effect.flatMap(
-      observe(() => query(input)),
+      // An input that is none is told by the write, which names the call.
+      observe(() => query(typeof input === "object" && input !== null ? input : ({} as Input))).pipe(
+        Effect.catchTag("InvalidInput", () => Effect.succeed(undefined))
+      ),
       (observed) => writeObserved<Input, Reply, E>("work", type, input, observed as unknown as Json)
     )
 

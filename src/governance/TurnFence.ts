@@ -8,7 +8,7 @@ import * as Result from "effect/Result"
 import type { Json } from "../base/Digest.ts"
 import { currentIdentity, isAlive } from "../base/ProcessIdentity.ts"
 import type { ProcessIdentity } from "../base/Spawn.ts"
-import { Authority, type StoreError } from "./Authority.ts"
+import { Authority, type ReadError } from "./Authority.ts"
 import { type NotFound, notFound, TurnInFlight } from "./GovernanceError.ts"
 import type { Load } from "./Module.ts"
 import { type TurnRecord, turnTable } from "./TurnRecord.ts"
@@ -49,7 +49,7 @@ export interface Observed {
 export const openTurn = (goal: string, agent: string): Load<TurnRecord | undefined> =>
   turnTable.first("goal = ? AND agent = ? AND state = 'open'", goal, agent)
 
-export const observe = (query: () => Load<TurnRecord | undefined>): Effect.Effect<Observed, StoreError, Authority> =>
+export const observe = (query: () => Load<TurnRecord | undefined>): Effect.Effect<Observed, ReadError, Authority> =>
   Effect.gen(function* () {
     const authority = yield* Authority
     const { value: turn } = yield* authority.read(query)

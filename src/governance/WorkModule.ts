@@ -9,7 +9,7 @@ import { candidateHandlers, candidateTable } from "./CandidateRecord.ts"
 import { evidenceHandlers, evidenceTable } from "./Evidence.ts"
 import { agentTable, goalHandlers, goalTable } from "./Goal.ts"
 import { type Handler, invalidInput } from "./Handler.ts"
-import { leaseHandlers, leaseTable } from "./Lease.ts"
+import { leaseHandlers, leaseLapsed, leaseTable } from "./Lease.ts"
 import type { AuthorityModule, JournalEvent, Load, Statement } from "./Module.ts"
 import { nextWorkHandlers } from "./NextWork.ts"
 import { quotaHandlers } from "./Quota.ts"
@@ -68,5 +68,6 @@ export const workModule: AuthorityModule = {
   decide: (state, command, context) =>
     handlers.get(command.type)?.decide(state, command, context) ??
     Result.fail(invalidInput(command.type.slice(0, 100), "the work module has no such command")),
+  lapsed: leaseLapsed,
   project: (event, meta) => projections[event.type.slice(0, event.type.indexOf("."))]!(event, meta)
 }

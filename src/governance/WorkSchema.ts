@@ -178,5 +178,37 @@ CREATE TABLE candidate (
 CREATE INDEX candidate_identity ON candidate (identity);
 CREATE INDEX candidate_unresolved ON candidate (goal) WHERE state IN ('planned', 'unknown');
 `
+  },
+  {
+    version: 2,
+    name: "windows and meters, expiry, requirements",
+    sql: `
+ALTER TABLE goal ADD COLUMN limits TEXT NOT NULL DEFAULT '{}';
+ALTER TABLE goal ADD COLUMN window_ms INTEGER CHECK (window_ms > 0);
+ALTER TABLE agent ADD COLUMN budget TEXT;
+ALTER TABLE reservation ADD COLUMN held_meters TEXT NOT NULL DEFAULT '{}';
+ALTER TABLE reservation ADD COLUMN spent_meters TEXT NOT NULL DEFAULT '{}';
+ALTER TABLE quota_event ADD COLUMN agent TEXT;
+ALTER TABLE quota_event ADD COLUMN voided INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE quota_event ADD COLUMN reserved_tokens INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE quota_event ADD COLUMN spent_tokens INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE quota_event ADD COLUMN reserved_wall_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE quota_event ADD COLUMN spent_wall_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE quota_event ADD COLUMN reserved_compute_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE quota_event ADD COLUMN spent_compute_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE quota_event ADD COLUMN reserved_attempts INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE quota_event ADD COLUMN spent_attempts INTEGER NOT NULL DEFAULT 0;
+UPDATE quota_event SET
+  agent = (SELECT r.agent FROM reservation r WHERE r.id = quota_event.reservation),
+  voided = CASE WHEN (SELECT r.state FROM reservation r WHERE r.id = quota_event.reservation) = 'void' THEN 1 ELSE 0 END;
+DROP INDEX quota_sum;
+CREATE INDEX quota_sum ON quota_event (goal, voided, at, reserved_usd_micros, spent_usd_micros, reserved_slots,
+  spent_slots, reserved_tokens, spent_tokens, reserved_wall_ms, spent_wall_ms, reserved_compute_ms, spent_compute_ms,
+  reserved_attempts, spent_attempts);
+CREATE INDEX quota_agent ON quota_event (goal, agent) WHERE agent IS NOT NULL;
+CREATE INDEX quota_reservation ON quota_event (reservation);
+CREATE INDEX lease_expiry ON lease (expires_at) WHERE released_at IS NULL;
+ALTER TABLE acceptance ADD COLUMN requirement TEXT;
+`
   }
 ]

@@ -15,7 +15,8 @@ import {
   Quota,
   Todos
 } from "../../src/governance/index.ts"
-import { hold, newBench, newGoal, newTodo, seed } from "./authority.ts"
+import { scopesOverlap } from "../../src/governance/WriteScope.ts"
+import { hold, newBench, newDirectory, newGoal, newTodo, seed } from "./authority.ts"
 
 const digest = `sha256:${"a".repeat(64)}`
 const codeOf = async (bench: Awaited<ReturnType<typeof newBench>>, effect: Effect.Effect<unknown, any, Authority>) => {
@@ -152,8 +153,8 @@ test("G34 overlapping write scopes of live leases conflict, with every conflict 
   const error = await bench.fails(Leases.acquire({ todo: both.id, agent: "ada" }))
   assert.deepInclude(error, { code: "SCOPE_CONFLICT" })
   assert.sameDeepMembers((error as unknown as { conflicts: unknown[] }).conflicts, [
-    { todo: core.id, owner: "ada", scopes: ["packages/core"] },
-    { todo: gate.id, owner: "bob", scopes: ["docs"] }
+    { todo: core.id, owner: "ada", epoch: 1, scopes: ["packages/core"], expiresAt: held.expiresAt },
+    { todo: gate.id, owner: "bob", epoch: 1, scopes: ["docs"], expiresAt: second.expiresAt }
   ])
   await bench.run(Todos.complete({ todo: core.id, fence: held.fence, continuation: { kind: "goalStaysActive" } }))
   await bench.run(Leases.release({ fence: second.fence }))
@@ -209,6 +210,73 @@ test("G35 C64 release, acquire again: every write of the old holder is fenced, a
   assert.equal(release.command, completion.command)
 })
 
+test.for([
+  ["a", "a/b", true],
+  ["a/b", "a/bc", false],
+  ["./a//b/", "a/b/./c", true],
+  [".", "x", true],
+  ["src/**", "src/deep/file.ts", true],
+  ["src/*.ts", "docs", false],
+  ["*.md", "packages/core", true],
+  ["packages/{a,b}", "packages/b/x", true],
+  ["A", "a", false]
+] as const)("G34 the scopes %s and %s overlap: %s", ([one, other, overlap]) => {
+  assert.equal(scopesOverlap(one, other), overlap)
+  assert.equal(scopesOverlap(other, one), overlap)
+})
+
+test("G34 choosing passes over a todo whose scopes are taken and says by whom, for a second lease of the same agent too", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const scoped = (title: string, priority: number, ...writeScopes: string[]) =>
+    newTodo(bench, goal, { title, priority, writeScopes })
+  const first = await scoped("first", 3, "src")
+  const second = await scoped("second", 2, "src/a.ts", "docs")
+  const third = await scoped("third", 1, "docs")
+  const next = () => bench.run(Todos.nextWork({ goal: goal.id, agent: "ada" }))
+  const one = await next()
+  assert(one._tag === "claimed")
+  assert.deepEqual([one.todo.id, one.blocked], [first.id, []])
+  const conflict = {
+    todo: first.id,
+    owner: "ada",
+    epoch: 1,
+    scopes: ["src"],
+    expiresAt: one.lease.expiresAt
+  }
+  const two = await next()
+  assert(two._tag === "claimed")
+  assert.deepEqual([two.todo.id, two.blocked], [third.id, [{ todo: second.id, conflicts: [conflict] }]])
+  const three = await next()
+  assert(three._tag === "none")
+  assert.deepInclude(three.withheld, { unfinished: 3, leased: 2, scopeConflict: 1 })
+  assert.deepEqual(
+    three.blocked.map((blocked) => [blocked.todo, blocked.conflicts.map((c) => c.todo).toSorted()]),
+    [[second.id, [first.id, third.id].toSorted()]]
+  )
+  // An expired lease is in nobody's way, and nobody has to sweep it.
+  bench.now = one.lease.expiresAt
+  const four = await next()
+  assert(four._tag === "claimed")
+  assert.deepEqual([four.todo.id, four.lease.epoch], [first.id, 2])
+})
+
+test("G34 a transfer is a new grant: scopes that were edited meanwhile are held against the other leases", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const a = await newTodo(bench, goal, { writeScopes: ["a"] })
+  const b = await newTodo(bench, goal, { writeScopes: ["b"] })
+  const [mine, other] = [await hold(bench, a), await hold(bench, b, "bob")]
+  await bench.run(Todos.edit({ todo: a.id, revision: 1, writeScopes: ["b/c"] }))
+  const error = await bench.fails(Leases.transfer({ fence: mine.fence, to: "bob", reason: "hand over" }))
+  assert.deepInclude(error as object, { code: "SCOPE_CONFLICT", todo: a.id })
+  assert.deepEqual(
+    (error as unknown as { conflicts: { expiresAt: number }[] }).conflicts[0]!.expiresAt,
+    other.expiresAt
+  )
+  assert.equal(await codeOf(bench, Leases.renew({ fence: mine.fence })), "ok")
+})
+
 test("G36 a clock that is set back revives no lease, in this process or another, and does not stop time", async () => {
   const bench = await newBench()
   const goal = await newGoal(bench)
@@ -234,6 +302,59 @@ test("G36 a clock that is set back revives no lease, in this process or another,
     times,
     times.toSorted((x, y) => x - y)
   )
+})
+
+test("G36 a lease that was refused as expired stays expired for a process whose clock is earlier, although nothing was journaled", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const lease = await hold(bench, await newTodo(bench, goal), "ada", { ttlMs: 1000 })
+  const entries = (await bench.store.verify()).entries
+  const granted = bench.now
+  bench.now += 1000
+  assert.equal(await codeOf(bench, Leases.renew({ fence: lease.fence })), "LEASE_LOST:expired")
+  assert.equal((await bench.store.verify()).entries, entries)
+  const { stdout, status, stderr } = spawnSync(
+    process.execPath,
+    [
+      join(import.meta.dirname, "programs/renewer.ts"),
+      bench.directory,
+      JSON.stringify(lease.fence),
+      String(granted + 500)
+    ],
+    { encoding: "utf8" }
+  )
+  assert.equal(status, 0, stderr)
+  assert.deepEqual(JSON.parse(stdout), { code: "LEASE_LOST", why: "expired" })
+})
+
+test("G36 a clock far ahead and then corrected stops nothing for ever: time goes on across processes, and across a boot", async () => {
+  const directory = newDirectory()
+  const year = 365 * 24 * 3_600_000
+  const wall = { now: 1_800_000_000_000 + 70 * year }
+  const machine = { boot: "one", ms: 5_000 }
+  const open = () => newBench({ directory, now: () => wall.now, monotonic: () => ({ ...machine }) })
+  const ahead = await open()
+  const goal = await newGoal(ahead)
+  const todo = await newTodo(ahead, goal)
+  await ahead.store.close()
+  wall.now -= 70 * year
+
+  const take = async (agent: string) => {
+    const bench = await open()
+    const code = await codeOf(bench, Leases.acquire({ todo: todo.id, agent, ttlMs: 1000 }))
+    await bench.store.close()
+    return code
+  }
+  assert.equal(await take("ada"), "ok")
+  machine.ms += 600
+  assert.equal(await take("bob"), "LEASE_HELD")
+  machine.ms += 400
+  assert.equal(await take("bob"), "ok")
+  // After a boot the earlier reading says nothing: time goes on from there, and does not go back.
+  Object.assign(machine, { boot: "two", ms: 7 })
+  assert.equal(await take("ada"), "LEASE_HELD")
+  machine.ms += 1000
+  assert.equal(await take("ada"), "ok")
 })
 
 test("C53 every admission sees expiry by itself: nobody has to sweep", async () => {
