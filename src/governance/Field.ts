@@ -19,8 +19,9 @@ export const Usd = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0), Schema.
 export const Milliseconds = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 export const Ids = Schema.Array(IdText).check(Schema.isMaxLength(1000))
 
-/** The meters that a budget may limit. Further ones join here by name. */
-export const Meter = Schema.Literals(["usd", "slots"])
+/** What a budget may limit: money, turns, tokens, time of the clock and of processors, attempts. */
+export const meters = ["usd", "slots", "tokens", "wallMs", "computeMs", "attempts"] as const
+export const Meter = Schema.Literals(meters)
 export type Meter = typeof Meter.Type
 
 /** What a holder shows to prove that it still holds: the token is the proof, the rest says which grant is meant (G30). */
@@ -32,9 +33,33 @@ export const Fence = Schema.Struct({
 })
 export type Fence = typeof Fence.Type
 
+/** Tokens and milliseconds: sums of them, too, stay far below 2^53. */
+const Large = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1_000_000_000_000))
+
+const amounts = {
+  usd: Schema.optional(Usd),
+  slots: Schema.optional(Count),
+  tokens: Schema.optional(Large),
+  wallMs: Schema.optional(Large),
+  computeMs: Schema.optional(Large),
+  attempts: Schema.optional(Count)
+}
+
 /** Amounts as callers give them. */
-export const Amounts = Schema.Struct({ usd: Schema.optional(Usd), slots: Schema.optional(Count) })
+export const Amounts = Schema.Struct(amounts)
 export type Amounts = typeof Amounts.Type
+
+/** Amounts of the meters that are counted in whole units. */
+export const { usd: _, ...wholeAmounts } = amounts
+
+const century = 100 * 366 * 24 * 3_600_000
+
+/** A budget as callers give it: limits, and the window in milliseconds that they hold for; without one, for the whole life. */
+export const BudgetSpec = Schema.Struct({
+  ...amounts,
+  windowMs: Schema.optional(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: century })))
+})
+export type BudgetSpec = typeof BudgetSpec.Type
 
 const scale = 1_000_000
 
@@ -51,3 +76,14 @@ export const limitMicros = (usd: number): number => exact(usd) ?? Math.floor(usd
 
 /** Dollars of micro-dollars. */
 export const toUsd = (micros: number): number => micros / scale
+
+/** Amounts as they are kept: whole micro-dollars, turns, tokens, milliseconds, attempts. */
+export type Units = { readonly [meter in Meter]: number }
+
+export const noUnits: Units = { usd: 0, slots: 0, tokens: 0, wallMs: 0, computeMs: 0, attempts: 0 }
+
+export const plus = (a: Units, b: Partial<Units>): Units =>
+  Object.fromEntries(meters.map((meter) => [meter, a[meter] + (b[meter] ?? 0)])) as Units
+
+/** An amount of one meter as people read it. */
+export const shown = (meter: Meter, units: number): number => (meter === "usd" ? toUsd(units) : units)

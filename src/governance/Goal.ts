@@ -6,7 +6,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { reader, writer } from "./Authority.ts"
-import { Amounts, IdText, limitMicros, Meter, Title, toUsd } from "./Field.ts"
+import { BudgetSpec, IdText, limitMicros, Meter, Title, toUsd, type Units } from "./Field.ts"
 import { BoundMissing, GoalNotActive, type NotFound, notFound } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
 import type { Load } from "./Module.ts"
@@ -22,16 +22,35 @@ export interface GoalRecord {
   readonly state: GoalState
   readonly limitUsdMicros: number | null
   readonly limitSlots: number | null
+  /** Limits of the further meters. */
+  readonly limits: Partial<Units>
+  /** The span in milliseconds that the limits hold for; null: the whole life of the goal. */
+  readonly windowMs: number | null
   readonly requiredMeters: readonly Meter[]
   readonly revision: number
   readonly openedAt: number
   readonly changedAt: number
 }
 
-/** A limit that was not set is null, and says so; it is never read as zero, nor zero as unset. */
+/**
+ * A limit of dollars or slots that was not set is null, and says so; a further meter is named where it is limited. None is
+ * ever read as zero, nor zero as unset.
+ */
 export interface Budget {
   readonly usd: number | null
   readonly slots: number | null
+  readonly tokens?: number
+  readonly wallMs?: number
+  readonly computeMs?: number
+  readonly attempts?: number
+  /** Milliseconds; absent: the whole life. */
+  readonly windowMs?: number
+}
+
+/** Limits as they are kept. */
+export interface Limits {
+  readonly units: Partial<Units>
+  readonly windowMs: number | null
 }
 
 export interface Goal {
@@ -48,7 +67,15 @@ export interface AgentRecord {
   readonly goal: string
   readonly agentId: string
   readonly capabilities: readonly string[]
+  /** What this agent may use of the goal's budget; null: whatever that holds. */
+  readonly budget: Limits | null
   readonly registeredAt: number
+}
+
+/** An agent as it is shown. */
+export interface Agent extends Omit<AgentRecord, "budget"> {
+  /** Its own limits; null: whatever the goal's budget holds. */
+  readonly budget: Budget | null
 }
 
 export const goalTable = recordTable<GoalRecord>("goal", ["id"], {
@@ -57,6 +84,8 @@ export const goalTable = recordTable<GoalRecord>("goal", ["id"], {
   state: "value",
   limitUsdMicros: "value",
   limitSlots: "value",
+  limits: "json",
+  windowMs: "value",
   requiredMeters: "json",
   revision: "value",
   openedAt: "value",
@@ -67,19 +96,48 @@ export const agentTable = recordTable<AgentRecord>("agent", ["goal", "agentId"],
   goal: "value",
   agentId: "value",
   capabilities: "json",
+  budget: "json",
   registeredAt: "value"
 })
 
-export const budgetOf = (goal: GoalRecord): Budget => ({
-  usd: goal.limitUsdMicros === null ? null : toUsd(goal.limitUsdMicros),
-  slots: goal.limitSlots
+export const limitsOf = (goal: GoalRecord): Limits => ({
+  units: {
+    ...(goal.limitUsdMicros === null ? {} : { usd: goal.limitUsdMicros }),
+    ...(goal.limitSlots === null ? {} : { slots: goal.limitSlots }),
+    ...goal.limits
+  },
+  windowMs: goal.windowMs
+})
+
+export const showLimits = ({ units, windowMs }: Limits): Budget => {
+  const { usd, slots, ...further } = units
+  return {
+    usd: usd === undefined ? null : toUsd(usd),
+    slots: slots ?? null,
+    ...further,
+    ...(windowMs === null ? {} : { windowMs })
+  }
+}
+
+/** Limits that were asked for, in the units that are kept: what is finer than a unit is not granted. */
+export const takeLimits = ({ usd, windowMs, ...whole }: BudgetSpec): Limits => ({
+  units: { ...(usd === undefined ? {} : { usd: limitMicros(usd) }), ...given(whole) },
+  windowMs: windowMs ?? null
+})
+
+const given = (amounts: { readonly [meter in Meter]?: number | undefined }): Partial<Units> =>
+  Object.fromEntries(Object.entries(amounts).filter(([, amount]) => amount !== undefined))
+
+const showAgent = (agent: AgentRecord): Agent => ({
+  ...agent,
+  budget: agent.budget === null ? null : showLimits(agent.budget)
 })
 
 const show = (goal: GoalRecord): Goal => ({
   id: goal.id,
   title: goal.title,
   state: goal.state,
-  budget: budgetOf(goal),
+  budget: showLimits(limitsOf(goal)),
   requiredMeters: goal.requiredMeters,
   revision: goal.revision,
   openedAt: goal.openedAt
@@ -115,7 +173,7 @@ export const knownAgent = (agent: AgentRecord | undefined, id: string): Result.R
 
 const OpenGoal = Schema.Struct({
   title: Title,
-  budget: Amounts,
+  budget: BudgetSpec,
   /** Meters without which the goal may not run. Those that the budget limits are required anyhow. */
   requiredMeters: Schema.optional(Schema.Array(Meter))
 })
@@ -127,9 +185,9 @@ const open = handler({
     return undefined
   },
   decide: (_, input, { now, newId }) => {
-    const limits = { usd: input.budget.usd, slots: input.budget.slots }
-    const unlimited = (input.requiredMeters ?? []).find((meter) => limits[meter] === undefined)
-    if (unlimited !== undefined || (limits.usd === undefined && limits.slots === undefined)) {
+    const { units, windowMs } = takeLimits(input.budget)
+    const unlimited = (input.requiredMeters ?? []).find((meter) => units[meter] === undefined)
+    if (unlimited !== undefined || Object.keys(units).length === 0) {
       const meter = unlimited ?? "usd"
       return Result.fail(
         new BoundMissing({
@@ -139,12 +197,15 @@ const open = handler({
         })
       )
     }
+    const { usd, slots, ...limits } = units
     const goal: GoalRecord = {
       id: newId("goal"),
       title: input.title,
       state: "active",
-      limitUsdMicros: limits.usd === undefined ? null : limitMicros(limits.usd),
-      limitSlots: limits.slots ?? null,
+      limitUsdMicros: usd ?? null,
+      limitSlots: slots ?? null,
+      limits,
+      windowMs,
       requiredMeters: input.requiredMeters ?? [],
       revision: 1,
       openedAt: now,
@@ -174,7 +235,9 @@ const change = (type: string, happened: string, to: GoalState): Handlers =>
 const RegisterAgent = Schema.Struct({
   goal: IdText,
   agentId: IdText,
-  capabilities: Schema.optional(Schema.Array(IdText))
+  capabilities: Schema.optional(Schema.Array(IdText)),
+  /** Limits for this agent below those of the goal; null takes them away. */
+  budget: Schema.optional(Schema.NullOr(BudgetSpec))
 })
 
 const register = handler({
@@ -192,9 +255,11 @@ const register = handler({
       goal: input.goal,
       agentId: input.agentId,
       capabilities: input.capabilities ?? agent?.capabilities ?? [],
+      budget:
+        input.budget === undefined ? (agent?.budget ?? null) : input.budget === null ? null : takeLimits(input.budget),
       registeredAt: agent?.registeredAt ?? now
     }
-    return Result.succeed(decided([fact("agent.registered", input.agentId, next)], next))
+    return Result.succeed(decided([fact("agent.registered", input.agentId, next)], showAgent(next)))
   }
 })
 
@@ -211,7 +276,9 @@ export const goalHandlers: Handlers = {
 /** Goals: what is to be done, within which budget. */
 export const Goals = {
   /**
-   * Opens a goal. `budget.usd` in dollars, `budget.slots` as a whole number of turns; at least one of them.
+   * Opens a goal. `budget.usd` in dollars, `budget.slots` as a whole number of turns, and further meters (`tokens`,
+   * `wallMs`, `computeMs`, `attempts`) in whole units; at least one limit. `budget.windowMs` lets them hold for the last so many
+   * milliseconds, both ends included, instead of the whole life of the goal.
    * Errors: `InvalidInput`, `BoundMissing` (a required limit is missing).
    */
   open: writer<typeof OpenGoal.Type, Goal, BoundMissing>("work", "openGoal"),
@@ -232,10 +299,10 @@ export const Goals = {
 
 /** Agents: who may be given work of a goal. Registering starts nothing (G13). */
 export const Agents = {
-  /** Registers an agent, or replaces its capabilities. Errors: `NotFound` (goal). */
-  register: writer<typeof RegisterAgent.Type, AgentRecord, NotFound>("work", "registerAgent"),
+  /** Registers an agent, or replaces its capabilities and its own limits; what is not named stays. Errors: `NotFound` (goal). */
+  register: writer<typeof RegisterAgent.Type, Agent, NotFound>("work", "registerAgent"),
   /** The agents of a goal. */
-  list: reader(function* (input: { readonly goal: string }): Load<{ readonly items: readonly AgentRecord[] }> {
-    return { items: yield* agentTable.find("goal = ? ORDER BY agent_id", input.goal) }
+  list: reader(function* (input: { readonly goal: string }): Load<{ readonly items: readonly Agent[] }> {
+    return { items: (yield* agentTable.find("goal = ? ORDER BY agent_id", input.goal)).map(showAgent) }
   })
 }

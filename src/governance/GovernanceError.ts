@@ -4,6 +4,7 @@
  */
 import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
+import { Meter } from "./Field.ts"
 
 /** A value was refused at the door: wrong type, out of range, unknown field. */
 export class InvalidInput extends Schema.TaggedError<InvalidInput>()("InvalidInput", {
@@ -92,7 +93,9 @@ export class ScopeConflict extends Schema.TaggedError<ScopeConflict>()("ScopeCon
 export class QuotaExceeded extends Schema.TaggedError<QuotaExceeded>()("QuotaExceeded", {
   ...errorFields("QUOTA_EXCEEDED"),
   goal: Schema.String,
-  meter: Schema.Literals(["usd", "slots"]),
+  /** Null: the goal's own budget; else that of the agent. */
+  agent: Schema.NullOr(Schema.String),
+  meter: Meter,
   limit: Schema.Number,
   /** Spent and reserved together. */
   used: Schema.Number,
@@ -102,7 +105,7 @@ export class QuotaExceeded extends Schema.TaggedError<QuotaExceeded>()("QuotaExc
 /** A limit or an upper bound is missing where one is required (G55). */
 export class BoundMissing extends Schema.TaggedError<BoundMissing>()("BoundMissing", {
   ...errorFields("BOUND_MISSING"),
-  meter: Schema.Literals(["usd", "slots"])
+  meter: Meter
 }) {}
 
 /** The reservation was settled or voided before. */

@@ -1,13 +1,14 @@
 /**
  * Quota: the commands and reads over the ledger of what a goal may cost, has reserved and has spent.
- * Promise: admission, status and history read the same sum; an unknown cost is named as owed with the call that settles
- * it; a cost belongs to the todo it was reserved for, whatever the frontier shows by then. Rules: G50 to G55, G73; C63.
+ * Promise: admission, status, history and receipts read the same sum; an unknown cost is named as owed with the call that
+ * settles it; a cost belongs to the todo it was reserved for, whatever the frontier shows by then. Rules: G50 to G57, G73; C63.
  */
+import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { reader, writer } from "./Authority.ts"
-import { Amounts, Fence, IdText, Summary, toUsd, Usd } from "./Field.ts"
-import { activeGoal, type GoalRecord, goalTable, loadGoal } from "./Goal.ts"
+import { Amounts, Fence, IdText, Summary, Usd } from "./Field.ts"
+import { activeGoal, type AgentRecord, agentTable, type GoalRecord, goalTable, limitsOf, loadGoal } from "./Goal.ts"
 import {
   type BoundMissing,
   type GoalNotActive,
@@ -23,24 +24,44 @@ import { decided, type Handlers, handler } from "./Handler.ts"
 import { type LeaseRecord, loadLease, passWayOut } from "./Lease.ts"
 import type { Load } from "./Module.ts"
 import {
+  type Booked,
   closed,
-  figures,
-  ledger,
-  loadOwed,
-  loadTotals,
-  type QuotaEvent,
-  type QuotaStatus,
-  type Reservation,
-  type ReservationRecord,
-  reservationTable,
   reserve,
-  showReservation,
   Spend,
   spendReserved,
   spendUnreserved,
-  type Totals,
-  voidReserved
+  voidReserved,
+  voidSpent
 } from "./QuotaLedger.ts"
+import {
+  type Account,
+  type AccountFigures,
+  type Delta,
+  type EventReceipt,
+  eventReceipt,
+  type Figures,
+  figures,
+  loadAccounts,
+  loadTotals,
+  negated,
+  type QuotaEvent,
+  showDelta
+} from "./QuotaSum.ts"
+import {
+  loadOwed,
+  type Owed,
+  type Reservation,
+  type ReservationRecord,
+  reservationTable,
+  showReservation
+} from "./ReservationRecord.ts"
+import {
+  checkArtifacts,
+  loadArtifacts,
+  type SpendArtifact,
+  type SpendArtifacts,
+  type UnreadableEvidence
+} from "./SpendEvidence.ts"
 
 // --- commands --------------------------------------------------------------------------------------------------------
 
@@ -75,21 +96,29 @@ const SpendQuota = Schema.Struct({
 
 interface SpendState {
   readonly goal: GoalRecord | undefined
-  readonly totals: Totals
+  readonly accounts: readonly Account[]
   readonly known: ReservationRecord | undefined
   readonly named: ReservationRecord | undefined
   readonly lease: LeaseRecord | undefined
 }
 
-function* loadSpend(input: {
-  readonly goal: string
-  readonly effectId: string
-  readonly todo?: string | undefined
-  readonly reservation?: string | undefined
-}): Load<SpendState> {
+const loadAgent = (goal: string, agent: string | null | undefined): Load<AgentRecord | undefined> =>
+  agentTable.first("goal = ? AND agent_id = ?", goal, agent ?? "")
+
+function* loadSpend(
+  input: {
+    readonly goal: string
+    readonly effectId: string
+    readonly todo?: string | undefined
+    readonly agent?: string | undefined
+    readonly reservation?: string | undefined
+  },
+  now: number
+): Load<SpendState> {
+  const goal = yield* loadGoal(input.goal)
   return {
-    goal: yield* loadGoal(input.goal),
-    totals: yield* loadTotals(input.goal),
+    goal,
+    accounts: yield* loadAccounts(goal, yield* loadAgent(input.goal, input.agent), now),
     known: yield* reservationTable.first("effect_id = ?", input.effectId),
     named: input.reservation === undefined ? undefined : yield* reservationTable.first("id = ?", input.reservation),
     lease: input.todo === undefined ? undefined : yield* loadLease(input.todo)
@@ -113,17 +142,30 @@ const reserveCommand = handler({
       const goal = yield* activeGoal(state.goal, input.goal)
       if (input.todo !== undefined) yield* passWayOut(state.lease, input.fence, context.now)
       if (state.known !== undefined) return yield* Result.fail(sameEffect(state.known))
-      const { reservation, event } = yield* reserve(
-        goal,
-        state.totals,
-        ownerOf(input),
-        input.effectId,
-        input.bound,
-        context
-      )
-      return decided([event], showReservation(reservation))
+      const { accounts } = state
+      const held = yield* reserve(accounts, goal.requiredMeters, ownerOf(input), input.effectId, input.bound, context)
+      return decided([held.event], showReservation(held.reservation))
     })
 })
+
+/** The reply of a command that changed the ledger: the reservation, and its event apart from the goal's aggregate (G57). */
+const booked = (
+  kind: QuotaEvent["kind"],
+  { event, reservation, delta }: Booked,
+  { accounts: [own] }: { readonly accounts: readonly Account[] },
+  now: number,
+  counted?: Delta
+) => decided([event], { ...showReservation(reservation), ...eventReceipt(kind, delta, own!, now, counted) })
+
+/** A reservation with its goal's account, for the commands that name it by its id. */
+function* loadBooked(id: string, now: number) {
+  const held = yield* reservationTable.first("id = ?", id)
+  if (held === undefined) return undefined
+  const goal = yield* loadGoal(held.goal)
+  const accounts = yield* loadAccounts(goal, undefined, now)
+  const windowMs = goal === undefined ? null : limitsOf(goal).windowMs
+  return { held, accounts, counted: yield* loadTotals({ goal: held.goal, reservation: id, windowMs }, now) }
+}
 
 /**
  * A spend names its reservation, or none was made. It is charged to the todo of its reservation whatever the frontier
@@ -143,13 +185,17 @@ const spendCommand = handler({
         }
         if (named.effectId !== input.effectId) return yield* Result.fail(sameEffect(named))
         if (named.state !== "open") return yield* Result.fail(closed(named))
-        const { reservation, event } = spendReserved(named, input.spend, input.evidence ?? null, context.now)
-        return decided([event], showReservation(reservation))
+        return booked(
+          "spend",
+          spendReserved(named, input.spend, input.evidence ?? null, context.now),
+          state,
+          context.now
+        )
       }
       if (state.known !== undefined) return yield* Result.fail(sameEffect(state.known))
       if (input.todo !== undefined) yield* passWayOut(state.lease, input.fence, context.now)
       const spent = spendUnreserved(ownerOf(input), input.effectId, input.spend, input.evidence ?? null, context)
-      return decided([spent.event], showReservation(spent.reservation))
+      return booked("spend", spent, state, context.now)
     })
 })
 
@@ -158,12 +204,13 @@ const TrueUpQuota = Schema.Struct({ reservation: IdText, usd: Usd, evidence: Sch
 const trueUp = handler({
   type: "trueUpQuota",
   payload: TrueUpQuota,
-  load: ({ reservation }) => reservationTable.first("id = ?", reservation),
-  decide: (held, input, { now }) => {
-    if (held === undefined) return Result.fail(notFound("reservation", input.reservation))
+  load: ({ reservation }, now) => loadBooked(reservation, now),
+  decide: (state, input, { now }) => {
+    if (state === undefined) return Result.fail(notFound("reservation", input.reservation))
+    const { held } = state
     if (held.state !== "owed") return Result.fail(closed(held))
-    const { reservation, event } = spendReserved(held, { usd: input.usd }, input.evidence ?? null, now, "trueUp")
-    return Result.succeed(decided([event], showReservation(reservation)))
+    const paid = spendReserved(held, { usd: input.usd }, input.evidence ?? null, now, "trueUp")
+    return Result.succeed(booked("trueUp", paid, state, now))
   }
 })
 
@@ -173,23 +220,30 @@ const VoidQuota = Schema.Struct({ reservation: IdText, reason: Summary })
 const voidCommand = handler({
   type: "voidQuota",
   payload: VoidQuota,
-  load: ({ reservation }) => reservationTable.first("id = ?", reservation),
-  decide: (held, input, { now }) => {
-    if (held === undefined) return Result.fail(notFound("reservation", input.reservation))
-    if (held.state === "open" && held.turn === null) {
-      const event = voidReserved(held, input.reason, now)
-      return Result.succeed(decided([event], showReservation((event.data as unknown as QuotaEvent).reservation)))
-    }
-    if (held.state !== "spent") return Result.fail(closed(held))
-    const next: ReservationRecord = { ...held, state: "void", spentUsdMicros: 0, spentSlots: 0, changedAt: now }
-    const delta = { spentUsdMicros: -(held.spentUsdMicros ?? 0), spentSlots: -held.spentSlots }
-    return Result.succeed(decided([ledger("void", next, delta, input.reason)], showReservation(next)))
+  load: ({ reservation }, now) => loadBooked(reservation, now),
+  decide: (state, input, { now }) => {
+    if (state === undefined) return Result.fail(notFound("reservation", input.reservation))
+    const { held, counted } = state
+    const undispatched = held.state === "open" && held.turn === null
+    if (!undispatched && held.state !== "spent") return Result.fail(closed(held))
+    const taken = (undispatched ? voidReserved : voidSpent)(held, input.reason, now)
+    // What has left the window leaves it no second time.
+    const change = { reserved: negated(counted.reserved), spent: negated(counted.spent) }
+    return Result.succeed(booked("void", taken, state, now, change))
   }
 })
 
 export const quotaHandlers: Handlers = { ...reserveCommand, ...spendCommand, ...trueUp, ...voidCommand }
 
 // --- service ---------------------------------------------------------------------------------------------------------
+
+/** The figures of a goal, what is owed, and the agents whose budgets are their own. */
+export interface QuotaStatus extends AccountFigures {
+  readonly owed: readonly Owed[]
+  readonly agents: readonly AccountFigures[]
+  /** Costs whose artifact is missing or damaged at this moment; null when no reader was handed in, so nobody looked (G54). */
+  readonly spendEvidenceUnreadable: readonly UnreadableEvidence[] | null
+}
 
 export interface QuotaHistoryEntry {
   readonly seq: number
@@ -198,12 +252,29 @@ export interface QuotaHistoryEntry {
   readonly reservation: string
   readonly effectId: string
   /** What this event changed; the aggregate is in the totals (G57). */
-  readonly change: {
-    readonly reserved: { readonly usd: number; readonly slots: number }
-    readonly spent: { readonly usd: number; readonly slots: number }
-  }
+  readonly change: { readonly reserved: Figures; readonly spent: Figures }
   readonly reason: string | null
 }
+
+const readStatus = reader(
+  function* (
+    input: { readonly goal: string },
+    { now }
+  ): Load<
+    (Omit<QuotaStatus, "spendEvidenceUnreadable"> & { readonly artifacts: readonly SpendArtifact[] }) | undefined
+  > {
+    const goal = yield* goalTable.first("id = ?", input.goal)
+    if (goal === undefined) return undefined
+    const [own] = yield* loadAccounts(goal, undefined, now)
+    const agents: AccountFigures[] = []
+    for (const agent of yield* agentTable.find("goal = ? AND budget IS NOT NULL ORDER BY agent_id", goal.id)) {
+      agents.push(...(yield* loadAccounts(goal, agent, now)).slice(1).map((account) => figures(account, now)))
+    }
+    const artifacts = yield* loadArtifacts(goal.id)
+    return { ...figures(own!, now), owed: yield* loadOwed("goal", goal.id), agents, artifacts }
+  },
+  (input) => notFound("goal", input.goal)
+)
 
 /** Quota: bounds before, costs after, and what is owed in between. Amounts in US dollars and whole slots. */
 export const Quota = {
@@ -216,13 +287,16 @@ export const Quota = {
   /** Records what an effect cost, once. Errors: `ReservationClosed`, `IdentityConflict`, `NotFound`, lease errors. */
   spend: writer<
     typeof SpendQuota.Type,
-    Reservation,
+    Reservation & EventReceipt,
     ReservationClosed | NotFound | IdentityConflict | LeaseLost | LeaseHeld
   >("work", "spendQuota"),
   /** Settles a cost that was unknown. Errors: `ReservationClosed`, `NotFound`. */
-  trueUp: writer<typeof TrueUpQuota.Type, Reservation, ReservationClosed | NotFound>("work", "trueUpQuota"),
+  trueUp: writer<typeof TrueUpQuota.Type, Reservation & EventReceipt, ReservationClosed | NotFound>(
+    "work",
+    "trueUpQuota"
+  ),
   /** Gives back an undispatched reservation, or takes back a spend. Errors: `ReservationClosed`, `NotFound`. */
-  void: writer<typeof VoidQuota.Type, Reservation, ReservationClosed | NotFound>("work", "voidQuota"),
+  void: writer<typeof VoidQuota.Type, Reservation & EventReceipt, ReservationClosed | NotFound>("work", "voidQuota"),
   /** One reservation. Errors: `NotFound`. */
   get: reader(
     function* (input: { readonly reservation: string }): Load<Reservation | undefined> {
@@ -231,40 +305,48 @@ export const Quota = {
     },
     (input) => notFound("reservation", input.reservation)
   ),
-  /** Limits, sums, what remains, what is owed. Errors: `NotFound`. */
-  status: reader(
-    function* (input: { readonly goal: string }): Load<QuotaStatus | undefined> {
-      const goal = yield* goalTable.first("id = ?", input.goal)
-      if (goal === undefined) return undefined
-      return { ...figures(goal, yield* loadTotals(goal.id)), owed: yield* loadOwed("goal", goal.id) }
-    },
-    (input) => notFound("goal", input.goal)
-  ),
-  /** The ledger's events after a sequence (at most `limit`, default 1,000), beside the same totals as `status`. Errors: `NotFound`. */
+  /**
+   * Limits, sums, what remains, what is owed, for the goal and for each agent with limits of its own. With `artifacts`, a reader
+   * of whoever keeps them, also which costs have lost the file that shows them; the amounts stand in the ledger whatever it says.
+   * Errors: `NotFound`.
+   */
+  status: (input: { readonly goal: string; readonly artifacts?: SpendArtifacts }) =>
+    Effect.flatMap(readStatus(input), ({ artifacts, ...status }) =>
+      Effect.map(
+        input.artifacts === undefined ? Effect.succeed(null) : checkArtifacts(artifacts, input.artifacts),
+        (spendEvidenceUnreadable) => ({ ...status, spendEvidenceUnreadable })
+      )
+    ),
+  /** The ledger's events after a sequence (at most `limit`, default 1,000), beside the same totals and debts as `status`. Errors: `NotFound`. */
   history: reader(
-    function* (input: {
-      readonly goal: string
-      readonly after?: number
-      readonly limit?: number
-    }): Load<{ readonly totals: Omit<QuotaStatus, "owed">; readonly items: readonly QuotaHistoryEntry[] } | undefined> {
+    function* (
+      input: { readonly goal: string; readonly after?: number; readonly limit?: number },
+      { now }
+    ): Load<
+      | {
+          readonly totals: AccountFigures
+          readonly owed: readonly Owed[]
+          readonly items: readonly QuotaHistoryEntry[]
+        }
+      | undefined
+    > {
       const goal = yield* goalTable.first("id = ?", input.goal)
       if (goal === undefined) return undefined
+      const [own] = yield* loadAccounts(goal, undefined, now)
       const found = yield {
         sql: "SELECT * FROM quota_event WHERE goal = ? AND seq > ? ORDER BY seq LIMIT ?",
         params: [goal.id, input.after ?? 0, input.limit ?? 1000]
       }
       return {
-        totals: figures(goal, yield* loadTotals(goal.id)),
+        totals: figures(own!, now),
+        owed: yield* loadOwed("goal", goal.id),
         items: found.map((event) => ({
           seq: Number(event["seq"]),
           at: Number(event["at"]),
           kind: event["kind"] as QuotaEvent["kind"],
           reservation: String(event["reservation"]),
           effectId: String(event["effect_id"]),
-          change: {
-            reserved: { usd: toUsd(Number(event["reserved_usd_micros"])), slots: Number(event["reserved_slots"]) },
-            spent: { usd: toUsd(Number(event["spent_usd_micros"])), slots: Number(event["spent_slots"]) }
-          },
+          change: showDelta(event),
           reason: event["reason"] as string | null
         }))
       }

@@ -27,17 +27,8 @@ import {
 import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
 import { type LeaseRecord, loadLease, passFence, released } from "./Lease.ts"
 import type { DecideContext, Load } from "./Module.ts"
-import {
-  closed,
-  loadOwed,
-  type Owed,
-  owedBy,
-  type ReservationRecord,
-  reservationTable,
-  Spend,
-  spendReserved,
-  spendUnreserved
-} from "./QuotaLedger.ts"
+import { closed, Spend, spendReserved, spendUnreserved } from "./QuotaLedger.ts"
+import { loadOwed, type Owed, owedBy, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
 import { Continuation, completeTodo } from "./Todo.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
 import { inPhase, type TurnRecord, turnTable } from "./TurnRecord.ts"

@@ -21,7 +21,8 @@ import {
 import { decided, fact, type Handlers, handler, invalidInput } from "./Handler.ts"
 import { isLive, type LeaseRecord, loadLease, passWayOut, released } from "./Lease.ts"
 import type { DecideContext, JournalEvent, Load } from "./Module.ts"
-import { loadOwed, type Owed, owedBy, spendUnreserved } from "./QuotaLedger.ts"
+import { spendUnreserved } from "./QuotaLedger.ts"
+import { loadOwed, type Owed, owedBy } from "./ReservationRecord.ts"
 import { type ContinuationRecord, revised, type TodoRecord, todoState, todoTable } from "./TodoRecord.ts"
 
 export type { ContinuationRecord, TodoRecord } from "./TodoRecord.ts"

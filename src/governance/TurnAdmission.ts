@@ -5,25 +5,22 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { Amounts, Fence, IdText, Summary } from "./Field.ts"
+import { Amounts, Fence, IdText, plus, Summary } from "./Field.ts"
 import { activeGoal, type AgentRecord, agentTable, type GoalRecord, knownAgent, loadGoal } from "./Goal.ts"
 import { LeaseLost, notFound, TurnUnfinished } from "./GovernanceError.ts"
 import { decided, fact, handler, invalidInput } from "./Handler.ts"
 import { type LeaseRecord, loadLease, passFence } from "./Lease.ts"
 import type { DecideContext, JournalEvent, Load } from "./Module.ts"
+import { reserve, type Spend, spendReserved, voidReserved } from "./QuotaLedger.ts"
+import { type Account, loadAccounts, negated } from "./QuotaSum.ts"
 import {
   type CostOwner,
-  loadTotals,
+  heldOf,
   type Owed,
   owedBy,
   type ReservationRecord,
-  reservationTable,
-  reserve,
-  type Spend,
-  spendReserved,
-  type Totals,
-  voidReserved
-} from "./QuotaLedger.ts"
+  reservationTable
+} from "./ReservationRecord.ts"
 import { inFlight, type Observed, openTurn, sameProcess, seenAlive, seenBy } from "./TurnFence.ts"
 import { inPhase, TurnContext, type TurnRecord, turnTable } from "./TurnRecord.ts"
 
@@ -38,20 +35,19 @@ export const unsettledCost = (
   now: number
 ) => {
   if (held === undefined || held.state !== "open") return { events: [], owed: [] as readonly Owed[] }
-  if (turn.phase === "admit") return { events: [voidReserved(held, reason, now)], owed: [] as readonly Owed[] }
+  if (turn.phase === "admit") return { events: [voidReserved(held, reason, now).event], owed: [] as readonly Owed[] }
   const { reservation, event } = spendReserved(held, spend, null, now)
   return { events: [event], owed: owedBy(reservation) }
 }
 
-/** What is freed when a reservation is voided in the same commit. */
-const without = (totals: Totals, held: ReservationRecord | undefined, turn: TurnRecord): Totals =>
+/** The accounts after what is freed by a void in the same commit. */
+const without = (accounts: readonly Account[], held: ReservationRecord | undefined, turn: TurnRecord) =>
   turn.phase !== "admit" || held?.state !== "open"
-    ? totals
-    : {
-        ...totals,
-        reservedUsdMicros: totals.reservedUsdMicros - (held.heldUsdMicros ?? 0),
-        reservedSlots: totals.reservedSlots - held.heldSlots
-      }
+    ? accounts
+    : accounts.map((account) => ({
+        ...account,
+        totals: { ...account.totals, reserved: plus(account.totals.reserved, negated(heldOf(held))) }
+      }))
 
 interface Old {
   readonly turn: TurnRecord
@@ -105,17 +101,19 @@ interface AdmitState {
   readonly goal: GoalRecord | undefined
   readonly agent: AgentRecord | undefined
   readonly lease: LeaseRecord | undefined
-  readonly totals: Totals
+  readonly accounts: readonly Account[]
   readonly old: Old | undefined
 }
 
-function* loadAdmission(input: { goal: string; agent: string; fence: Fence }): Load<AdmitState> {
+function* loadAdmission(input: { goal: string; agent: string; fence: Fence }, now: number): Load<AdmitState> {
   const turn = yield* openTurn(input.goal, input.agent)
+  const goal = yield* loadGoal(input.goal)
+  const agent = yield* agentTable.first("goal = ? AND agent_id = ?", input.goal, input.agent)
   return {
-    goal: yield* loadGoal(input.goal),
-    agent: yield* agentTable.first("goal = ? AND agent_id = ?", input.goal, input.agent),
+    goal,
+    agent,
     lease: yield* loadLease(input.fence.todo),
-    totals: yield* loadTotals(input.goal),
+    accounts: yield* loadAccounts(goal, agent, now),
     old: turn === undefined ? undefined : { turn, held: yield* reservationTable.first("id = ?", turn.reservation) }
   }
 }
@@ -147,9 +145,10 @@ const admission = (state: AdmitState, input: AdmitTurn, observed: Observed | und
     const id = context.newId("turn")
     const effectId = context.newId("effect")
     const owner: CostOwner = { goal: goal.id, todo: lease.todo, turn: id, agent: input.agent }
-    const totals = state.old === undefined ? state.totals : without(state.totals, state.old.held, state.old.turn)
-    const bound = { slots: 1, ...input.bound }
-    const { reservation, event } = yield* reserve(goal, totals, owner, effectId, bound, context)
+    const { old, accounts } = state
+    const free = old === undefined ? accounts : without(accounts, old.held, old.turn)
+    const bound = { slots: 1, attempts: 1, ...input.bound }
+    const { reservation, event } = yield* reserve(free, goal.requiredMeters, owner, effectId, bound, context)
     const turn: TurnRecord = {
       id,
       goal: goal.id,
@@ -191,10 +190,11 @@ export const RetryTurn = Schema.Struct({ turn: IdText, fence: Fence, bound: Amou
 export const retry = handler({
   type: "retryTurn",
   payload: RetryTurn,
-  *load(input) {
+  *load(input, now) {
     const turn = yield* turnTable.first("id = ?", input.turn)
     if (turn === undefined) return undefined
-    return { turn, admission: yield* loadAdmission({ goal: turn.goal, agent: turn.agent, fence: input.fence }) }
+    const { goal, agent } = turn
+    return { turn, admission: yield* loadAdmission({ goal, agent, fence: input.fence }, now) }
   },
   decide: (state, input, context, observed) =>
     Result.gen(function* () {

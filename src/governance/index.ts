@@ -7,19 +7,23 @@ export {
   type Receipt,
   type StoreError,
   type WriteError,
+  type ReadError,
   reader,
   writer
 } from "./Authority.ts"
 export { type CandidateRecord, Candidates } from "./CandidateRecord.ts"
 export { Evidence, type EvidenceRecord, type Producer } from "./Evidence.ts"
-export type { Amounts, Fence, Meter } from "./Field.ts"
-export { type AgentRecord, Agents, type Budget, type Goal, Goals, type GoalState } from "./Goal.ts"
+export type { Amounts, BudgetSpec, Fence, Meter } from "./Field.ts"
+export { type Agent, Agents, type Budget, type Goal, Goals, type GoalState } from "./Goal.ts"
 export * from "./GovernanceError.ts"
 export { type Binding, type Lease, Leases, leaseTtl, type LeaseView, type PreviousGrant } from "./Lease.ts"
 export type * from "./Module.ts"
-export { type NextWork, Todos, type Withheld } from "./NextWork.ts"
-export { Quota, type QuotaHistoryEntry } from "./Quota.ts"
-export type { Owed, QuotaStatus, Reservation, Spend } from "./QuotaLedger.ts"
+export { type Blocked, type NextWork, Todos, type Withheld } from "./NextWork.ts"
+export { Quota, type QuotaHistoryEntry, type QuotaStatus } from "./Quota.ts"
+export type { Spend } from "./QuotaLedger.ts"
+export type { AccountFigures, EventReceipt, Figures, Window } from "./QuotaSum.ts"
+export type { Owed, Reservation } from "./ReservationRecord.ts"
+export type { ArtifactFault, SpendArtifact, SpendArtifacts, UnreadableEvidence } from "./SpendEvidence.ts"
 export { type Settlement, type SettlementOutcome, Settlements } from "./Settlement.ts"
 export type { Continuation, TodoSpec } from "./Todo.ts"
 export type { ContinuationRecord, TodoRecord } from "./TodoRecord.ts"

@@ -155,7 +155,10 @@ const driveFrom = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
         fence: spec.fence,
         turn: turn.id,
         // The journaled amount: the file of the result is detail, never the source of an amount (G51).
-        spend: { usd: turn.result?.usd ?? "unknown" }
+        spend: {
+          usd: turn.result?.usd ?? "unknown",
+          ...(typeof turn.result?.wallMs === "number" ? { wallMs: Math.ceil(turn.result.wallMs) } : {})
+        }
       })
       crashPoint("turn.settled")
       turn = { ...turn, settlement: receipt.id, next: "close" }

@@ -6,7 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
-import { type Fence, NotFound, TurnInFlight, type TurnRecord, Turns } from "../governance/index.ts"
+import { type Amounts, type Fence, NotFound, TurnInFlight, type TurnRecord, Turns } from "../governance/index.ts"
 import type { Host } from "../host/Host.ts"
 import type { BriefFinding, TurnProgress } from "../host/TurnProtocol.ts"
 
@@ -35,8 +35,8 @@ export interface TurnSpec {
   readonly host: Host
   readonly instruction: string
   readonly findings: readonly (typeof BriefFinding.Type)[]
-  /** The most that the turn may cost; reserved before dispatch (G55). */
-  readonly bound: { readonly usd?: number; readonly slots?: number }
+  /** The most that the turn may cost, by meter; reserved before dispatch (G55). `wallMs` is the time limit when not given. */
+  readonly bound: Amounts
   readonly timeLimitMs: number
   /**
    * The settled turn after which this one comes, where a todo was kept open and gets a further turn. Without it the todo's
@@ -64,6 +64,8 @@ const hostReady = ({ host }: TurnSpec) =>
         })
   )
 
+const boundOf = (spec: TurnSpec): Amounts => ({ wallMs: Math.ceil(spec.timeLimitMs), ...spec.bound })
+
 /** A failed turn again, under the same id: a new bound, and a new attempt that says why (G82). */
 export const startOver = (spec: TurnSpec, failed: TurnRecord) =>
   Effect.gen(function* () {
@@ -71,7 +73,7 @@ export const startOver = (spec: TurnSpec, failed: TurnRecord) =>
     const again = yield* Turns.retry({
       turn: failed.id,
       fence: spec.fence,
-      bound: spec.bound,
+      bound: boundOf(spec),
       reason: retryReason(failed)
     })
     return { ...again, failure: failed.failure, next: "run" } satisfies Found
@@ -108,7 +110,7 @@ export const findOrAdmit = (spec: TurnSpec) =>
       return yield* startOver(spec, failed)
     }
     yield* hostReady(spec)
-    const turn = yield* Turns.admit({ goal: spec.goal.id, agent: spec.agent, fence: spec.fence, bound: spec.bound })
+    const turn = yield* Turns.admit({ goal: spec.goal.id, agent: spec.agent, fence: spec.fence, bound: boundOf(spec) })
     return { ...turn, next: "run" as const }
   })
 

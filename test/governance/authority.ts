@@ -14,6 +14,7 @@ import {
 import {
   Agents,
   Authority,
+  type BudgetSpec,
   Goals,
   type Goal,
   type Lease,
@@ -61,10 +62,7 @@ export const newBench = async (options: Partial<OpenAuthorityOptions> = {}): Pro
 }
 
 /** A goal with a budget and a registered agent. */
-export const newGoal = async (
-  bench: Bench,
-  budget: { usd?: number; slots?: number } = { usd: 10, slots: 10 }
-): Promise<Goal> => {
+export const newGoal = async (bench: Bench, budget: BudgetSpec = { usd: 10, slots: 10 }): Promise<Goal> => {
   const goal = await bench.run(Goals.open({ title: "Repair the ledger", budget }))
   await bench.run(Agents.register({ goal: goal.id, agentId: "ada" }))
   await bench.run(Agents.register({ goal: goal.id, agentId: "bob" }))
