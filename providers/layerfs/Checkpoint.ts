@@ -4,9 +4,9 @@
  * silence. Rules: W4, W8, W10, W22, L2; 04 "Harvest". Runs in the worker, beside the store.
  */
 import { show } from "../../src/base/PathBytes.ts"
-import type { Change } from "../../src/workspace/WorkspaceProvider.ts"
+import type { Change, SkippedEntries } from "../../src/workspace/WorkspaceProvider.ts"
 import { commitChanges, type CommitContext, applyChanges, refNotFound } from "./CommitBuilder.ts"
-import { harvest, type HarvestInput, type Seen } from "./projection/Harvest.ts"
+import { harvest, type HarvestInput, type Seen, type Skipped } from "./projection/Harvest.ts"
 import type { CheckpointReply, CheckpointRequest, PreviewReply } from "./projection/StorePort.ts"
 import type { CommitRow } from "./RefStore.ts"
 import type { TreeDifference } from "./TreeDiff.ts"
@@ -43,7 +43,16 @@ export const checkpoint = async (
   const outcome = await commitChanges(context, { ...input, changes: found.changes, linkSplit: found.linkSplit })
   // A repeated operation answers with an older commit, of which this harvest says nothing.
   if (upper !== undefined && !repeated) remember(upper, outcome.commit, found.seen)
-  return { outcome, fingerprint: found.fingerprint, skipped: found.skipped.map((entry) => show(entry.path)) }
+  return { outcome, fingerprint: found.fingerprint, skipped: listed(found.skipped) }
+}
+
+/** Entries named at most: an attempt may have made millions. */
+const namedEntries = 1000
+
+const listed = (skipped: readonly Skipped[]): SkippedEntries => {
+  if (skipped.length === 0) return {}
+  const named = skipped.slice(0, namedEntries).map(({ path, what }) => ({ ...show(path), reason: what }))
+  return { skipped: named, skippedTotal: skipped.length }
 }
 
 /** What a checkpoint would commit. The objects it makes to find out are forgotten again. */

@@ -5,6 +5,7 @@
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs"
 import type { Digest } from "../../src/base/Digest.ts"
+import { reach } from "../../src/base/LongPath.ts"
 import { FileSystemFailure } from "../../src/workspace/WorkspaceError.ts"
 import { blockSize, idOf, idsOfList, idToBytes, zeroBlock } from "./ObjectId.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
@@ -35,7 +36,8 @@ const attempts = 3
 
 /** Stores the file at an absolute path (byte string), never following a link at its end. Throws `FileSystemFailure`. */
 export const storeFile = (objects: ObjectStore, path: string): StoredContent => {
-  const fd = openSync(Buffer.from(path, "latin1"), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+  const fd = reach(path, (short) => openSync(short, flags))
   try {
     for (let attempt = 1; attempt <= attempts; attempt += 1) {
       const before = fstatSync(fd, { bigint: true })

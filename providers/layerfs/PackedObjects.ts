@@ -162,6 +162,7 @@ export class ObjectWriter implements ObjectStore {
   /** Everything since the last commit: open objects (null place) and those already in the pack. */
   readonly #pending = new Map<Digest, { bytes: Buffer } | { place: PackedObject }>()
   #packed: PackedObject[] = []
+  #opened: { readonly at: number; readonly raw: Buffer | undefined } | undefined
 
   constructor(reader: ObjectReader, pack: PackAppender) {
     this.#reader = reader
@@ -176,10 +177,17 @@ export class ObjectWriter implements ObjectStore {
     const pending = this.#pending.get(id)
     if (pending === undefined) return this.#reader.read(id)
     if ("bytes" in pending) return pending.bytes
-    const raw = openGroup(this.#pack.read(pending.place.groupOffset, pending.place.groupLength))
-    const bytes = raw?.subarray(pending.place.offset, pending.place.offset + pending.place.length)
+    const bytes = this.#ownGroup(pending.place)?.subarray(pending.place.offset, pending.place.offset + pending.place.length)
     if (bytes === undefined || idOf(bytes) !== id) throw damaged(id)
     return bytes
+  }
+
+  /** Objects are asked for in the order they were written, many of one group in a row: the last one is kept. */
+  #ownGroup({ groupOffset, groupLength }: PackedObject): Buffer | undefined {
+    if (this.#opened?.at !== groupOffset) {
+      this.#opened = { at: groupOffset, raw: openGroup(this.#pack.read(groupOffset, groupLength)) }
+    }
+    return this.#opened.raw
   }
 
   size(id: Digest): number {
@@ -267,6 +275,7 @@ export class ObjectWriter implements ObjectStore {
   committed(): void {
     this.#pending.clear()
     this.#packed = []
+    this.#opened = undefined
     this.#pack.committed()
   }
 
@@ -275,6 +284,7 @@ export class ObjectWriter implements ObjectStore {
     this.#openBytes = 0
     this.#pending.clear()
     this.#packed = []
+    this.#opened = undefined
     this.#pack.rewind()
   }
 

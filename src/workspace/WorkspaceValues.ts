@@ -68,16 +68,35 @@ export interface ImportOptions {
   readonly onProgress?: (progress: Progress) => void
 }
 
-/** Something worth knowing about an import; each kind is listed with the paths it concerns (W13). */
+/**
+ * What an import may find worth knowing (W13). Nothing in these words is ever the content of a file.
+ *
+ * Left out of the tree: `skippedSpecialFile` (socket, fifo, device), `skippedUnreadable`, `skippedPathTooLong` (more than 4,095
+ * bytes from the root; nothing below it was looked at), `vanished` (gone before it was read).
+ * Kept, and to be known: `changedWhileRead` (in each of three readings), `gitPointerFile` and `gitAlternates` (git commands in a fork
+ * reach a repository outside), `linkLeavesRoot`, `linkedPackage` (an installed package whose link leaves the root),
+ * `virtualEnvironment` (its scripts name absolute paths), `likelySecret`, `foreignBinary` (another system or processor),
+ * `nativeAbi` (an add-on built for another Node or C library), `normalised` (kept in another form than the source has it).
+ */
+export type ImportNoteKind =
+  | "skippedSpecialFile"
+  | "skippedUnreadable"
+  | "skippedPathTooLong"
+  | "vanished"
+  | "changedWhileRead"
+  | "gitPointerFile"
+  | "gitAlternates"
+  | "linkLeavesRoot"
+  | "linkedPackage"
+  | "virtualEnvironment"
+  | "likelySecret"
+  | "foreignBinary"
+  | "nativeAbi"
+  | "normalised"
+
+/** Something worth knowing about one path of an import. */
 export interface ImportNote {
-  readonly kind:
-    | "gitPointerFile"
-    | "skippedSpecialFile"
-    | "skippedUnreadable"
-    | "linkLeavesRoot"
-    | "changedWhileRead"
-    | "likelySecret"
-    | "normalised"
+  readonly kind: ImportNoteKind
   readonly path: ShownPath
   readonly detail: string
 }
@@ -95,7 +114,10 @@ export interface ImportReceipt {
   readonly bytes: number
   readonly storedBytes: number
   readonly durability: Durability
+  /** By kind and path; of each kind the first 500 by path. */
   readonly notes: readonly ImportNote[]
+  /** How many notes of each kind there were in all; a kind without any is absent. */
+  readonly noteCounts: Readonly<Partial<Record<ImportNoteKind, number>>>
 }
 
 export interface BranchInfo {
@@ -162,7 +184,7 @@ export interface CommitOptions {
 
 /** W10. `unknown` is an error of the transport, resolved by `findOperation`, never by repeating. */
 export type CheckpointOutcome =
-  | {
+  | ({
       readonly outcome: "committed"
       readonly commit: string
       readonly root: Digest
@@ -170,12 +192,23 @@ export type CheckpointOutcome =
       readonly changedPaths: number
       /** Hard-link groups that the projection split by a write (L15). */
       readonly linkSplit: readonly ShownPath[]
-      /** Sockets, fifos and devices, which no tree can hold; absent when there were none. */
-      readonly skipped?: readonly ShownPath[]
       readonly live: boolean
       readonly durability: Durability
-    }
-  | { readonly outcome: "unchanged"; readonly commit: string; readonly root: Digest }
+    } & SkippedEntries)
+  | ({ readonly outcome: "unchanged"; readonly commit: string; readonly root: Digest } & SkippedEntries)
+
+/** What a checkpoint found and no tree can hold, with the reason. It stays in the open workspace and is in no commit. */
+export interface SkippedEntry extends ShownPath {
+  /** `pathTooLong`: more than 4,095 bytes from the root, so that no tool could write it back; nothing below it is listed. */
+  readonly reason: "socket" | "fifo" | "device" | "pathTooLong"
+}
+
+export interface SkippedEntries {
+  /** The first 1,000 of them; absent when there were none. */
+  readonly skipped?: readonly SkippedEntry[]
+  /** How many there were in all; absent when there were none. */
+  readonly skippedTotal?: number
+}
 
 export interface Captured {
   /** All of it up to 1 MiB, else the first and the last half MiB. */

@@ -5,6 +5,7 @@
  */
 import * as fs from "node:fs"
 import { promisify } from "node:util"
+import { longestTreePath } from "../../../src/base/LongPath.ts"
 import { compare, join, parent, type PathInput, show, type TreePath } from "../../../src/base/PathBytes.ts"
 import { EditRefused } from "../../../src/workspace/WorkspaceError.ts"
 import type { FileStat } from "../../../src/workspace/WorkspaceProvider.ts"
@@ -181,28 +182,47 @@ export const list = (tree: Beneath, path: PathInput): FileStat[] =>
     )
   })
 
-/** Every entry below the root, without following links; gives the event loop a turn between directories. */
+/** What opening a directory says when the name means something else by now: it is not there to be listed. */
+const goneCodes = ["ENOENT", "ENOTDIR", "ELOOP"]
+
+/**
+ * Every entry below the root, without following links; gives the event loop a turn between directories.
+ * Holds a descriptor a level, so that each step costs the same at any depth and nobody can swap a parent meanwhile.
+ */
 export const walk = async (tree: Beneath, visit: (path: TreePath, stat: fs.BigIntStats) => void): Promise<void> => {
-  const todo: TreePath[] = [""]
-  for (let path = todo.pop(); path !== undefined; path = todo.pop()) {
-    const here = path
-    try {
-      tree.resolve(Buffer.from(here, "latin1"), false, (place) => {
-        if (place.stat?.isDirectory() !== true) return
-        withDirectory(place.directory, place.name, (directory) => {
-          for (const name of names(directory)) {
-            const found = lstatOrUndefined(at(directory, name))
-            if (found === undefined) continue
-            visit(join(here, name), found)
-            if (found.isDirectory()) todo.push(join(here, name))
-          }
-        })
-      })
-    } catch (error) {
-      // Removed while we walked: what is not there any more is not listed.
-      if ((error as { reason?: string }).reason !== "notFound") throw error
+  const open: { readonly descriptor: number; readonly path: TreePath; readonly todo: TreePath[] }[] = []
+  const enter = (descriptor: number, path: TreePath): void => {
+    const todo: TreePath[] = []
+    open.push({ descriptor, path, todo })
+    const directory = `/proc/self/fd/${descriptor}`
+    for (const name of names(directory)) {
+      const child = join(path, name)
+      const found = lstatOrUndefined(at(directory, name))
+      // What lies deeper than any tree reaches is no part of one: a checkpoint lists it.
+      if (found === undefined || child.length > longestTreePath) continue
+      visit(child, found)
+      if (found.isDirectory()) todo.push(name)
     }
-    await new Promise((resolve) => setImmediate(resolve))
+  }
+  try {
+    enter(tree.resolve("", false, (place) => openDirectory(place.directory, "")), "")
+    for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
+      const name = top.todo.pop()
+      if (name === undefined) {
+        fs.closeSync(top.descriptor)
+        open.pop()
+        continue
+      }
+      const path = join(top.path, name)
+      try {
+        enter(openDirectory(`/proc/self/fd/${top.descriptor}`, name), path)
+      } catch (error) {
+        if (!goneCodes.includes((error as NodeJS.ErrnoException).code ?? "")) throw typed(error, path)
+      }
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  } finally {
+    for (const { descriptor } of open) fs.closeSync(descriptor)
   }
 }
 

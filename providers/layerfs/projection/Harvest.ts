@@ -7,7 +7,9 @@
  */
 import * as fs from "node:fs"
 import { createHash, type Hash } from "node:crypto"
-import { compare, join, toBytes, type TreePath } from "../../../src/base/PathBytes.ts"
+import { longestTreePath, reach } from "../../../src/base/LongPath.ts"
+import { compare, join, type TreePath } from "../../../src/base/PathBytes.ts"
+import type { SkippedEntry } from "../../../src/workspace/WorkspaceProvider.ts"
 import type { TreeChange, TreeEntry, TreeReader } from "../Tree.ts"
 import { scan } from "./ScanHarvest.ts"
 
@@ -31,6 +33,11 @@ export type HarvestInput =
       readonly spool?: Spool
     }
 
+export interface Skipped {
+  readonly path: TreePath
+  readonly what: SkippedEntry["reason"]
+}
+
 /** Copies below `root` under their tree paths, with the modes that the originals really have. */
 export interface Spool {
   readonly root: TreePath
@@ -41,8 +48,8 @@ export interface HarvestResult {
   readonly changes: readonly TreeChange[]
   /** Not empty: nothing may be committed; read these through the holder and harvest again with a `spool`. */
   readonly unreadable: readonly TreePath[]
-  /** Sockets, fifos and devices: no tree can hold them. */
-  readonly skipped: readonly { readonly path: TreePath; readonly what: "socket" | "fifo" | "device" }[]
+  /** What no tree can hold: sockets, fifos, devices, and paths too long to be written back. */
+  readonly skipped: readonly Skipped[]
   /** Hard-link groups of the base (by their first path) of which a name now has an inode of its own (L15). */
   readonly linkSplit: readonly TreePath[]
   /** Equal when the upper was not touched between two harvests. */
@@ -70,32 +77,35 @@ export const harvest = (input: HarvestInput, base: TreeReader, previous?: Seen):
   input.kind === "scan" ? scan(input, base) : harvestUpper(input, base, previous)
 
 export const namesOf = (path: TreePath): TreePath[] =>
-  fs.readdirSync(toBytes(path), { encoding: "latin1" }).sort(compare)
+  reach(path, (short) => fs.readdirSync(short, { encoding: "latin1" })).sort(compare)
 
-export const lstat = (path: TreePath): fs.BigIntStats => fs.lstatSync(toBytes(path), { bigint: true })
+export const lstat = (path: TreePath): fs.BigIntStats => reach(path, (short) => fs.lstatSync(short, { bigint: true }))
 
-export const linkTarget = (path: TreePath): TreePath => fs.readlinkSync(toBytes(path), { encoding: "latin1" })
+export const linkTarget = (path: TreePath): TreePath =>
+  reach(path, (short) => fs.readlinkSync(short, { encoding: "latin1" }))
 
 export const permissionBits = (stat: fs.BigIntStats): number => Number(stat.mode & 0o7777n)
 
 export const canRead = (path: TreePath): boolean => {
   try {
-    fs.accessSync(toBytes(path), fs.constants.R_OK)
+    reach(path, (short) => fs.accessSync(short, fs.constants.R_OK))
     return true
   } catch {
     return false
   }
 }
 
-/** What cannot be stored, by its type; undefined for files, directories and links. */
-export const specialKind = (stat: fs.BigIntStats): "socket" | "fifo" | "device" | undefined =>
+/** What cannot be stored, and why; undefined for files, directories and links of a path that can be written back. */
+export const skipReason = (path: TreePath, stat: fs.BigIntStats): Skipped["what"] | undefined =>
   stat.isSocket()
     ? "socket"
     : stat.isFIFO()
       ? "fifo"
       : stat.isBlockDevice() || stat.isCharacterDevice()
         ? "device"
-        : undefined
+        : path.length > longestTreePath
+          ? "pathTooLong"
+          : undefined
 
 export const note = (into: Hash, path: TreePath, stat: fs.BigIntStats): void => {
   into.update(
@@ -113,7 +123,7 @@ const harvestUpper = (
   const found = new Map<TreePath, string>()
   const changes: TreeChange[] = []
   const unreadable: TreePath[] = []
-  const skipped: { path: TreePath; what: "socket" | "fifo" | "device" }[] = []
+  const skipped: Skipped[] = []
   const touched = new Map<TreePath, { readonly group: TreePath; readonly inode: string }>()
   const fingerprint = createHash("sha256")
   let entries = 0
@@ -124,9 +134,9 @@ const harvestUpper = (
   const put = (path: TreePath, at: TreePath, stat: fs.BigIntStats, whole: boolean): void => {
     const before = base.entry(path)
     const mode = spooled(path) ? input.spool!.modes[path]! : permissionBits(stat)
-    const special = specialKind(stat)
-    if (special !== undefined) {
-      skipped.push({ path, what: special })
+    const what = skipReason(path, stat)
+    if (what !== undefined) {
+      skipped.push({ path, what })
       if (before !== undefined) changes.push({ op: "remove", path })
     } else if (stat.isSymbolicLink()) {
       changes.push({ op: "putSymlink", path, target: linkTarget(at), mtimeNs: stat.mtimeNs })

@@ -133,12 +133,12 @@ export class OpenWorkspace {
     if (outcome.outcome === "committed" || outcome.outcome === "unchanged") {
       this.#head = outcome.commit
       // A live upper may have changed since; one that was unchanged may hold other times than its commit (W8).
-      const adoptable = outcome.outcome === "committed" && !live && skipped.length === 0
+      const adoptable = outcome.outcome === "committed" && !live && skipped.skipped === undefined
       if (outcome.outcome === "committed" || this.#clean?.fingerprint !== fingerprint) {
         this.#clean = { commit: outcome.commit, fingerprint, adoptable }
       }
     }
-    return outcome.outcome === "committed" && skipped.length > 0 ? { ...outcome, skipped } : outcome
+    return { ...outcome, ...skipped }
   }
 
   #refuseLive(): void {

@@ -1,8 +1,9 @@
 /**
- * Removes a directory tree of ours, whatever modes an attempt has left in it.
+ * Removes a directory tree of ours, whatever modes and depths an attempt has left in it.
  * Promise: never follows a link, never leaves the tree; a directory without rights is opened up first, which its owner
- * always may. For trees that nobody has mounted any more. Rules: W12, C33.
+ * always may; no depth is too deep for it. For trees that nobody has mounted any more. Rules: W4, W12, C33.
  */
+import { randomBytes } from "node:crypto"
 import * as fs from "node:fs/promises"
 
 /** Somebody else may be removing the same tree: what is gone already is no failure. */
@@ -12,16 +13,41 @@ const unlessGone = async <A>(done: Promise<A>): Promise<A | undefined> =>
     throw error
   })
 
-/** Removing what is not there is done already. */
-export const removeTree = async (path: string): Promise<void> => removeAt(Buffer.from(path))
+const slash = Buffer.from("/")
 
-const removeAt = async (path: Buffer): Promise<void> => {
-  const stat = await unlessGone(fs.lstat(path))
-  if (stat === undefined) return
-  if (!stat.isDirectory()) return unlessGone(fs.unlink(path))
-  if ((stat.mode & 0o700) !== 0o700) await unlessGone(fs.chmod(path, 0o700))
-  const slash = Buffer.from("/")
-  const names = (await unlessGone(fs.readdir(path, { encoding: "buffer" }))) ?? []
-  for (const name of names) await removeAt(Buffer.concat([path, slash, name]))
-  await unlessGone(fs.rmdir(path))
+/** A directory whose path is longer than this below the root is first moved up to it: paths stay short and quick to walk (PATH_MAX). */
+const deepest = 400
+
+/** Removing what is not there is done already. */
+export const removeTree = async (path: string): Promise<void> => {
+  const root = Buffer.from(path)
+  const raise = async (deep: Buffer): Promise<void> => {
+    const name = Buffer.from(`.removing-${randomBytes(8).toString("hex")}`)
+    await unlessGone(fs.rename(deep, Buffer.concat([root, slash, name])))
+  }
+  const empty = async (directory: Buffer): Promise<void> => {
+    const names = (await unlessGone(fs.readdir(directory, { encoding: "buffer" }))) ?? []
+    for (const name of names) await remove(Buffer.concat([directory, slash, name]))
+  }
+  const remove = async (at: Buffer): Promise<void> => {
+    const stat = await unlessGone(fs.lstat(at))
+    if (stat === undefined) return
+    if (!stat.isDirectory()) return unlessGone(fs.unlink(at))
+    if ((stat.mode & 0o700) !== 0o700) await unlessGone(fs.chmod(at, 0o700))
+    if (at.length > root.length + deepest) return raise(at)
+    // The root gains names while it is emptied: what was moved up from the depth.
+    do await empty(at)
+    while (!(await isGone(at)) && at === root)
+  }
+  await remove(root)
 }
+
+/** False when something is in it (again). */
+const isGone = async (directory: Buffer): Promise<boolean> =>
+  unlessGone(fs.rmdir(directory)).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOTEMPTY" || error.code === "EEXIST") return false
+      throw error
+    }
+  )

@@ -10,13 +10,14 @@ import type { TreeChange, TreeReader } from "../Tree.ts"
 import {
   canRead,
   type HarvestResult,
+  type Skipped,
   linkTarget,
   lstat,
   namesOf,
   note,
   permissionBits,
-  type Spool,
-  specialKind
+  skipReason,
+  type Spool
 } from "./Harvest.ts"
 
 /** Coarse kernel clocks stamp two writes within one tick alike; 10 ms is the longest tick in use (CONFIG_HZ=100). */
@@ -75,7 +76,7 @@ export const scan = (
 ): HarvestResult => {
   const changes: TreeChange[] = []
   const unreadable: TreePath[] = []
-  const skipped: { path: TreePath; what: "socket" | "fifo" | "device" }[] = []
+  const skipped: Skipped[] = []
   const fingerprint = createHash("sha256")
   const previous = readSnapshot(input.snapshot)
   const next = new SnapshotWriter()
@@ -114,9 +115,9 @@ export const scan = (
     entries += 1
     note(fingerprint, path, stat)
     next.add(path, stat)
-    const special = specialKind(stat)
-    if (special !== undefined) {
-      skipped.push({ path, what: special })
+    const what = skipReason(path, stat)
+    if (what !== undefined) {
+      skipped.push({ path, what })
       if (before !== undefined) changes.push({ op: "remove", path })
     } else if (stat.isDirectory()) {
       const replace = before?.type !== "directory"

@@ -3,9 +3,8 @@
  * Promise: everything here runs in the store's worker and is typed on failure; the projections keep no table of their own.
  * Rules: W8, W10, W12, W23, L10. `LayerStore` fulfils it.
  */
-import type { ShownPath } from "../../../src/base/PathBytes.ts"
 import type { Durability } from "../../../src/sqlite/Database.ts"
-import type { Actor, Change, CheckpointOutcome } from "../../../src/workspace/WorkspaceProvider.ts"
+import type { Actor, Change, CheckpointOutcome, SkippedEntries } from "../../../src/workspace/WorkspaceProvider.ts"
 import type { BranchRow, CommitRow, WorkspaceRow } from "../RefStore.ts"
 import type { HarvestInput } from "./Harvest.ts"
 
@@ -29,7 +28,7 @@ export type CheckpointReply =
       readonly outcome: CheckpointOutcome
       /** See HarvestResult. */
       readonly fingerprint: string
-      readonly skipped: readonly ShownPath[]
+      readonly skipped: SkippedEntries
     }
 
 /** The same without a commit: what would be committed. */
