@@ -5,21 +5,20 @@
  */
 import { realpathSync, statSync } from "node:fs"
 import { Worker } from "node:worker_threads"
-import { crashPoint } from "../../src/base/CrashPoint.ts"
 import type { Digest } from "../../src/base/Digest.ts"
-import { newId } from "../../src/base/Id.ts"
 import { show, type TreePath } from "../../src/base/PathBytes.ts"
 import type { Durability } from "../../src/sqlite/Database.ts"
 import { ImportRefused } from "../../src/workspace/WorkspaceError.ts"
-import type { ImportNote, ImportReceipt, Progress } from "../../src/workspace/WorkspaceProvider.ts"
-import { scan, type Scan, type ScannedDirectory, type ScannedFile } from "./ImportScan.ts"
-import type { Batch, FramedObject, ReaderMessage, ReaderSetup, ReadOutcome } from "./ImportReader.ts"
+import type { ImportReceipt, Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { groupTarget } from "./Group.ts"
+import { commitImport } from "./ImportCommit.ts"
+import { ImportNotes } from "./ImportNotes.ts"
+import type { Batch, FramedObject, ReaderMessage, ReaderSetup, ReadOutcome } from "./ImportReader.ts"
+import { scan, type Scan, type ScannedDirectory, type ScannedFile } from "./ImportScan.ts"
 import { zeroBlock } from "./ObjectId.ts"
 import type { ObjectWriter } from "./PackedObjects.ts"
 import type { SqliteRefs } from "./SqliteRefs.ts"
 import type { ImportInput } from "./StoreCalls.ts"
-import { encodeRoot, encodeTimes, encodeTree, type StoredEntry, type StoredTime } from "./TreeCodec.ts"
 import { workerUrl } from "./WorkerUrl.ts"
 
 export interface ImportContext {
@@ -75,7 +74,7 @@ const extension = (name: TreePath): string => {
 }
 
 /** Batches of about one group. By extension and then path, so that like content is compressed together. */
-const toBatches = (files: readonly ScannedFile[], source: TreePath): Batch[] => {
+const toBatches = (files: readonly ScannedFile[]): Batch[] => {
   const order = files.map((file, index) => ({ file, index, key: extension(file.name) }))
   order.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : a.file.path < b.file.path ? -1 : 1))
   const batches: Batch[] = []
@@ -87,16 +86,16 @@ const toBatches = (files: readonly ScannedFile[], source: TreePath): Batch[] => 
       batch = []
       bytes = 0
     }
-    batch.push({ index, path: `${source}/${file.path}`, size: file.size, allocated: file.allocated })
+    batch.push({ index, path: file.path })
     bytes += file.size
   }
   if (batch.length > 0) batches.push({ files: batch, force: false })
   return batches
 }
 
-const startReaders = (context: ImportContext, count: number, objects: number): Worker[] => {
+const startReaders = (context: ImportContext, source: TreePath, count: number, objects: number): Worker[] => {
   const slots = 2 ** Math.ceil(Math.log2(objects * 2 + 1024))
-  const setup: ReaderSetup = { role: "import", index: context.index, claims: new SharedArrayBuffer(slots * 8) }
+  const setup: ReaderSetup = { role: "import", index: context.index, source, claims: new SharedArrayBuffer(slots * 8) }
   return Array.from({ length: count }, () => new Worker(workerUrl(), { workerData: setup, execArgv: [] }))
 }
 
@@ -147,18 +146,19 @@ const readFiles = async (
   context: ImportContext,
   source: TreePath,
   scanned: Scan,
-  notes: ImportNote[]
+  notes: ImportNotes
 ): Promise<void> => {
   const { files } = scanned
   if (files.length === 0) return
-  const batches = toBatches(files, source)
+  const batches = toBatches(files)
   const blocks = Math.ceil(scanned.bytes / (4 * 1024 * 1024))
-  const readers = startReaders(context, batches.length > 8 ? 2 : 1, files.length + Math.min(blocks, 1_000_000))
+  const readers = startReaders(context, source, batches.length > 8 ? 2 : 1, files.length + Math.min(blocks, 1_000_000))
   const stored = new Set<Digest>([zeroBlock])
   const wanted = new Map<Digest, number>()
   const changed = new Set<number>()
   let doneFiles = 0
   let doneBytes = 0
+  let again = false
   const on = {
     group: (frame: Uint8Array, objects: readonly FramedObject[]): void => {
       context.objects.addGroup(frame, objects)
@@ -168,13 +168,12 @@ const readFiles = async (
       if (context.cancelled()) throw refuse("cancelled", source)
       for (const outcome of outcomes) {
         const file = files[outcome.index]!
+        if ("gone" in outcome) {
+          notes.add("vanished", file.path, "gone or replaced before it was read; not imported")
+          continue
+        }
         if ("failed" in outcome) {
-          const gone = outcome.failed === "ENOENT"
-          notes.push({
-            kind: gone ? "changedWhileRead" : "skippedUnreadable",
-            path: show(file.path),
-            detail: gone ? "vanished before it was read; not imported" : `not imported: ${outcome.failed}`
-          })
+          notes.add("skippedUnreadable", file.path, `not imported: ${outcome.failed}`)
           continue
         }
         file.id = outcome.id
@@ -182,8 +181,11 @@ const readFiles = async (
         file.mode = outcome.mode
         file.mtimeNs = outcome.mtimeNs
         for (const id of [outcome.id, ...outcome.blocks]) wanted.set(id, outcome.index)
+        // Read again for its content alone: what it said was noted the first time.
         if (outcome.changed) changed.add(outcome.index)
+        if (!again) for (const { kind, detail } of outcome.signs) notes.add(kind, file.path, detail)
       }
+      if (again) return
       doneFiles += outcomes.length
       doneBytes += bytes
       context.progress({
@@ -203,15 +205,9 @@ const readFiles = async (
       for (const [id, index] of wanted) if (!stored.has(id) && !context.objects.has(id)) missing.add(index)
       if (missing.size === 0) break
       wanted.clear()
-      const again = [...missing].map((index) => {
-        const file = files[index]!
-        return { index, path: `${source}/${file.path}`, size: file.size, allocated: file.allocated }
-      })
-      await runBatches(
-        readers,
-        again.map((file) => ({ files: [file], force: true })),
-        on
-      )
+      again = true
+      const rest = [...missing].map((index) => ({ files: [{ index, path: files[index]!.path }], force: true }))
+      await runBatches(readers, rest, on)
     }
   } finally {
     for (const reader of readers) {
@@ -220,130 +216,18 @@ const readFiles = async (
     }
   }
   for (const index of changed) {
-    notes.push({
-      kind: "changedWhileRead",
-      path: show(files[index]!.path),
-      detail: "it changed during each of three readings; the bytes of the last one were kept"
-    })
+    const detail = "changed during each of three readings; the bytes of the last one were kept"
+    notes.add("changedWhileRead", files[index]!.path, detail)
   }
-}
-
-/** First path of each hard-link group that has at least two names in the tree (W22). */
-const linkGroups = (files: readonly ScannedFile[]): ReadonlyMap<string, TreePath> => {
-  const first = new Map<string, TreePath>()
-  const names = new Map<string, number>()
-  for (const { inode, id, path } of files) {
-    if (inode === undefined || id === undefined) continue
-    names.set(inode, (names.get(inode) ?? 0) + 1)
-    const before = first.get(inode)
-    if (before === undefined || path < before) first.set(inode, path)
-  }
-  for (const [inode, count] of names) if (count < 2) first.delete(inode)
-  return first
-}
-
-const writeTree = (
-  directory: ScannedDirectory,
-  groups: ReadonlyMap<string, TreePath>,
-  objects: ObjectWriter
-): { tree: Digest; times: Digest; linked: boolean } => {
-  const entries: StoredEntry[] = []
-  const times: StoredTime[] = []
-  let linked = false
-  for (const entry of directory.entries) {
-    if (entry.type === "file") {
-      if (entry.id === undefined) continue
-      const linkGroup = (entry.inode === undefined ? undefined : groups.get(entry.inode)) ?? null
-      linked ||= linkGroup !== null
-      const { name, mode, size } = entry
-      entries.push({ name, type: "file", mode, size, id: entry.id as Digest, linkGroup })
-      times.push({ mtimeNs: entry.mtimeNs, times: null })
-    } else if (entry.type === "symlink") {
-      entries.push({ name: entry.name, type: "symlink", target: entry.target })
-      times.push({ mtimeNs: entry.mtimeNs, times: null })
-    } else {
-      const child = writeTree(entry, groups, objects)
-      linked ||= child.linked
-      entries.push({ name: entry.name, type: "directory", mode: entry.mode, id: child.tree, linked: child.linked })
-      times.push({ mtimeNs: entry.mtimeNs, times: child.times })
-    }
-  }
-  return { tree: objects.write("tree", encodeTree(entries)), times: objects.write("times", encodeTimes(times)), linked }
-}
-
-/** Commits a scanned and read tree as a new project with its first layer. */
-const commitImport = async (
-  context: ImportContext,
-  input: { readonly name: string; readonly operationId: string; readonly at: number; readonly source: TreePath | null },
-  scanned: Pick<Scan, "root" | "files" | "directories" | "symlinks">,
-  notes: readonly ImportNote[]
-): Promise<ImportReceipt> => {
-  const { objects, refs } = context
-  const groups = linkGroups(scanned.files)
-  const tree = writeTree(scanned.root, groups, objects)
-  const { mode, mtimeNs } = scanned.root
-  const times = objects.write("times", encodeRoot({ mode, mtimeNs, times: tree.times }))
-  const packed = objects.flush()
-  crashPoint("layerfs.import.packSynced")
-  const kept = scanned.files.filter((file) => file.id !== undefined)
-  const project = { id: newId("project"), name: input.name, source: input.source }
-  const commit = {
-    id: newId("commit"),
-    project: project.id,
-    parent: null,
-    root: tree.tree,
-    times,
-    message: `Import ${input.name}`,
-    at: input.at,
-    operationId: input.operationId,
-    actor: {}
-  }
-  const layer = newId("layer")
-  let storedBytes = 0
-  const seen = new Set<number>()
-  for (const object of packed) {
-    if (seen.has(object.groupOffset)) continue
-    seen.add(object.groupOffset)
-    storedBytes += object.groupLength
-  }
-  const receipt: ImportReceipt = {
-    operationId: input.operationId,
-    project: project.id,
-    layer,
-    commit: commit.id,
-    root: tree.tree,
-    files: kept.length,
-    directories: scanned.directories,
-    symlinks: scanned.symlinks,
-    hardLinkGroups: groups.size,
-    bytes: kept.reduce((sum, file) => sum + file.size, 0),
-    storedBytes,
-    durability: context.durability,
-    notes
-  }
-  const added = await refs.addCommit({
-    objects: packed,
-    packLengths: objects.packLengths(),
-    commit,
-    result: receipt,
-    layer: { id: layer, project }
-  })
-  if (added.kind === "repeated") {
-    objects.abandon()
-    return added.result as ImportReceipt
-  }
-  objects.committed()
-  crashPoint("layerfs.import.committed")
-  return receipt
 }
 
 export const importDirectory = async (context: ImportContext, input: ImportInput): Promise<ImportReceipt> => {
   const source = checkSource(input.source, context.storeRoot)
-  const scanned = scan(source, (files) => {
+  const notes = new ImportNotes()
+  const scanned = await scan(source, notes, (files) => {
     if (context.cancelled()) throw refuse("cancelled", input.source)
     context.progress({ phase: "scan", files, bytes: 0, totalFiles: null, totalBytes: null })
   })
-  const notes = [...scanned.notes]
   await readFiles(context, source, scanned, notes)
   if (context.cancelled()) throw refuse("cancelled", input.source)
   context.progress({
@@ -368,5 +252,10 @@ export const createEmpty = (
     mtimeNs: BigInt(input.at) * 1_000_000n,
     entries: []
   }
-  return commitImport(context, { ...input, source: null }, { root, files: [], directories: 0, symlinks: 0 }, [])
+  return commitImport(
+    context,
+    { ...input, source: null },
+    { root, files: [], directories: 0, symlinks: 0 },
+    new ImportNotes()
+  )
 }

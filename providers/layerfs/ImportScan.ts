@@ -1,11 +1,12 @@
 /**
  * The walk over the source of an import: names, types, modes, mtimes, link targets, hard-link keys; no content.
  * Promise: the source is only looked at; what cannot be taken along (sockets, devices, unreadable directories) is noted by
- * name with its reason, and nothing is left out silently. Rules: W13, W22, L15; C17, C18.
+ * name with its reason, and nothing is left out silently; any depth costs the same. Rules: W13, W22, L15; C8, C17, C18.
  */
-import { lstatSync, readdirSync, readlinkSync } from "node:fs"
-import { join as joinPath, show, type TreePath } from "../../src/base/PathBytes.ts"
-import type { ImportNote } from "../../src/workspace/WorkspaceProvider.ts"
+import { type BigIntStats, lstatSync, readdirSync, readlinkSync } from "node:fs"
+import { longestTreePath, reach } from "../../src/base/LongPath.ts"
+import { join as joinPath, type TreePath } from "../../src/base/PathBytes.ts"
+import type { ImportNotes } from "./ImportNotes.ts"
 
 export interface ScannedFile {
   readonly name: TreePath
@@ -18,6 +19,8 @@ export interface ScannedFile {
   id: string | undefined
   /** Device and inode, when the file has more names than this one. */
   readonly inode: string | undefined
+  /** How many names it has, in the source and elsewhere. */
+  readonly links: number
   /** False for a large file without allocated blocks: all zeros, not worth reading (C19). */
   readonly allocated: boolean
 }
@@ -45,7 +48,6 @@ export interface Scan {
   readonly directories: number
   readonly symlinks: number
   readonly bytes: number
-  readonly notes: ImportNote[]
 }
 
 const specialKinds: ReadonlyMap<number, string> = new Map([
@@ -55,9 +57,8 @@ const specialKinds: ReadonlyMap<number, string> = new Map([
   [0o060000, "block device"]
 ])
 
-/** Names under which secrets usually lie. They are kept, and listed so that nobody is surprised by an export (W13). */
-const secretNames =
-  /^(\.env(\.(?!example$|sample$|template$|dist$|defaults$).*)?|\.netrc|\.pypirc|\.git-credentials|\.npmrc|id_(rsa|dsa|ecdsa|ed25519)|credentials|.*\.(pem|key|p12|pfx|keystore|jks))$/
+/** What looking says when the name means something else by now. */
+const goneCodes: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR"])
 
 /** The link's target after following its own `..` parts by name, or undefined when it leads out of the root. */
 const leavesRoot = (path: TreePath, target: TreePath, source: TreePath): boolean => {
@@ -71,99 +72,125 @@ const leavesRoot = (path: TreePath, target: TreePath, source: TreePath): boolean
   return false
 }
 
+/** A link right below `node_modules`, or below a scope there, stands for a whole package. */
+const isPackage = (path: TreePath): boolean => /(^|\/)node_modules\/(@[^/]+\/)?[^/]+$/.test(path)
+
+/** What lies in the directory of a store, so that one inside the source is known for what it is (C8). */
+const storeNames = ["index.db", "packs", "cache", "work"]
+const isStore = (directory: ScannedDirectory, names: readonly string[]): boolean =>
+  directory.name === "layerfs" && storeNames.every((name) => names.includes(name))
+
+/** Entries between two turns of the event loop: a read or a cancellation waits no longer than this takes, some 20 ms. */
+const stretch = 2000
+
 /**
  * Walks `source`, an absolute real path as a byte string.
  * `onProgress` is called now and then and may throw to stop the walk.
  */
-export const scan = (source: TreePath, onProgress: (files: number) => void): Scan => {
+export const scan = async (
+  source: TreePath,
+  notes: ImportNotes,
+  onProgress: (files: number) => void
+): Promise<Scan> => {
   const files: ScannedFile[] = []
-  const notes: ImportNote[] = []
   let directories = 0
   let symlinks = 0
   let bytes = 0
   let seen = 0
-  const note = (kind: ImportNote["kind"], path: TreePath, detail: string): void => {
-    notes.push({ kind, path: show(path), detail })
-  }
-  const absolute = (path: TreePath): Buffer => Buffer.from(path === "" ? source : `${source}/${path}`, "latin1")
+  const absolute = (path: TreePath): TreePath => (path === "" ? source : `${source}/${path}`)
+  const lstat = (path: TreePath): BigIntStats => reach(absolute(path), (short) => lstatSync(short, { bigint: true }))
 
-  const rootStat = lstatSync(absolute(""), { bigint: true })
-  const root: ScannedDirectory = {
-    name: "",
-    path: "",
-    type: "directory",
-    mode: Number(rootStat.mode & 0o7777n),
-    mtimeNs: rootStat.mtimeNs,
-    entries: []
+  const fileOf = (name: TreePath, path: TreePath, stat: BigIntStats): ScannedFile => ({
+    name,
+    path,
+    type: "file",
+    mode: permissionBits(stat),
+    mtimeNs: stat.mtimeNs,
+    size: Number(stat.size),
+    id: undefined,
+    inode: stat.nlink > 1n ? `${stat.dev}:${stat.ino}` : undefined,
+    links: Number(stat.nlink),
+    allocated: stat.blocks > 0n
+  })
+  const linkOf = (name: TreePath, path: TreePath, stat: BigIntStats): ScannedLink => {
+    const target = reach(absolute(path), (short) => readlinkSync(short, { encoding: "latin1" }))
+    if (leavesRoot(path, target, source)) {
+      if (isPackage(path)) notes.add("linkedPackage", path, "the package lies outside of the import; kept as a link")
+      else notes.add("linkLeavesRoot", path, "the link's target lies outside of the import; kept as a link")
+    }
+    return { name, path, type: "symlink", mtimeNs: stat.mtimeNs, target }
   }
+  const directoryOf = (name: TreePath, path: TreePath, stat: BigIntStats): ScannedDirectory => ({
+    name,
+    path,
+    type: "directory",
+    mode: permissionBits(stat),
+    mtimeNs: stat.mtimeNs,
+    entries: []
+  })
+
+  const root = directoryOf("", "", lstat(""))
   const open: ScannedDirectory[] = [root]
   for (let directory = open.pop(); directory !== undefined; directory = open.pop()) {
     let names: string[]
     try {
-      names = readdirSync(absolute(directory.path), { encoding: "latin1" })
+      names = reach(absolute(directory.path), (short) => readdirSync(short, { encoding: "latin1" }))
     } catch (error) {
-      note(
-        "skippedUnreadable",
-        directory.path,
-        `the directory's entries cannot be read: ${(error as NodeJS.ErrnoException).code}`
-      )
+      const code = codeOf(error)
+      if (goneCodes.has(code)) notes.add("vanished", directory.path, "gone before its entries were read")
+      else notes.add("skippedUnreadable", directory.path, `the directory's entries cannot be read: ${code}`)
+      continue
+    }
+    if (isStore(directory, names)) {
+      notes.add("skippedStore", directory.path, "a store of Coppice; its entries were not imported")
       continue
     }
     names.sort()
     for (const name of names) {
       const path = joinPath(directory.path, name)
       seen += 1
-      if (seen % 2000 === 0) onProgress(seen)
+      if (seen % stretch === 0) {
+        onProgress(seen)
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      if (path.length > longestTreePath) {
+        notes.add("skippedPathTooLong", path, "longer than 4,095 bytes from the root; nothing below it was imported")
+        continue
+      }
       try {
-        const stat = lstatSync(absolute(path), { bigint: true })
-        const mode = Number(stat.mode & 0o7777n)
+        const stat = lstat(path)
         const type = Number(stat.mode & 0o170000n)
         if (type === 0o100000) {
-          if (name === ".git")
-            note("gitPointerFile", path, "points to a git directory elsewhere, which is not part of this import")
-          if (secretNames.test(name))
-            note("likelySecret", path, "named like a file that holds secrets; it was imported")
-          const size = Number(stat.size)
-          const file: ScannedFile = {
-            name,
-            path,
-            type: "file",
-            mode,
-            mtimeNs: stat.mtimeNs,
-            size,
-            id: undefined,
-            inode: stat.nlink > 1n ? `${stat.dev}:${stat.ino}` : undefined,
-            allocated: stat.blocks > 0n
-          }
+          const file = fileOf(name, path, stat)
           directory.entries.push(file)
           files.push(file)
-          bytes += size
+          bytes += file.size
         } else if (type === 0o040000) {
-          const child: ScannedDirectory = { name, path, type: "directory", mode, mtimeNs: stat.mtimeNs, entries: [] }
+          const child = directoryOf(name, path, stat)
           directory.entries.push(child)
           open.push(child)
           directories += 1
         } else if (type === 0o120000) {
-          const target = readlinkSync(absolute(path), { encoding: "latin1" })
-          if (leavesRoot(path, target, source)) {
-            note(
-              "linkLeavesRoot",
-              path,
-              "the link's target lies outside of the imported directory; it is kept as a link"
-            )
-          }
-          directory.entries.push({ name, path, type: "symlink", mtimeNs: stat.mtimeNs, target })
+          directory.entries.push(linkOf(name, path, stat))
           symlinks += 1
         } else {
-          note("skippedSpecialFile", path, `not imported: ${specialKinds.get(type) ?? "unknown file type"}`)
+          notes.add("skippedSpecialFile", path, `not imported: ${specialKinds.get(type) ?? "unknown file type"}`)
         }
       } catch (error) {
-        const code = (error as NodeJS.ErrnoException).code
-        if (code === undefined) throw error
-        if (code === "ENOENT") note("changedWhileRead", path, "vanished while the directory was read; not imported")
-        else note("skippedUnreadable", path, `not imported: ${code}`)
+        const code = codeOf(error)
+        if (goneCodes.has(code)) notes.add("vanished", path, "gone while its directory was read; not imported")
+        else notes.add("skippedUnreadable", path, `not imported: ${code}`)
       }
     }
   }
-  return { root, files, directories, symlinks, bytes, notes }
+  return { root, files, directories, symlinks, bytes }
 }
+
+/** The name of a system error; anything else is a bug and goes on. */
+const codeOf = (error: unknown): string => {
+  const code = (error as NodeJS.ErrnoException).code
+  if (code === undefined) throw error
+  return code
+}
+
+const permissionBits = (stat: BigIntStats): number => Number(stat.mode & 0o7777n)

@@ -177,7 +177,10 @@ export class ObjectWriter implements ObjectStore {
     const pending = this.#pending.get(id)
     if (pending === undefined) return this.#reader.read(id)
     if ("bytes" in pending) return pending.bytes
-    const bytes = this.#ownGroup(pending.place)?.subarray(pending.place.offset, pending.place.offset + pending.place.length)
+    const bytes = this.#ownGroup(pending.place)?.subarray(
+      pending.place.offset,
+      pending.place.offset + pending.place.length
+    )
     if (bytes === undefined || idOf(bytes) !== id) throw damaged(id)
     return bytes
   }

@@ -72,7 +72,7 @@ export interface ImportOptions {
  * What an import may find worth knowing (W13). Nothing in these words is ever the content of a file.
  *
  * Left out of the tree: `skippedSpecialFile` (socket, fifo, device), `skippedUnreadable`, `skippedPathTooLong` (more than 4,095
- * bytes from the root; nothing below it was looked at), `vanished` (gone before it was read).
+ * bytes from the root; nothing below it was looked at), `skippedStore` (a store of Coppice), `vanished` (gone before it was read).
  * Kept, and to be known: `changedWhileRead` (in each of three readings), `gitPointerFile` and `gitAlternates` (git commands in a fork
  * reach a repository outside), `linkLeavesRoot`, `linkedPackage` (an installed package whose link leaves the root),
  * `virtualEnvironment` (its scripts name absolute paths), `likelySecret`, `foreignBinary` (another system or processor),
@@ -82,6 +82,7 @@ export type ImportNoteKind =
   | "skippedSpecialFile"
   | "skippedUnreadable"
   | "skippedPathTooLong"
+  | "skippedStore"
   | "vanished"
   | "changedWhileRead"
   | "gitPointerFile"

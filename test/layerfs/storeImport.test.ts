@@ -107,7 +107,7 @@ describe("import", () => {
       expect(bytes.length, entry.name).toBe(entry.size)
     }
     expect(receipt.files).toBe((await store.call("list", { ref: receipt.commit, path: "" }))!.length)
-    const vanished = notesOf(receipt).includes("changedWhileRead z-vanishing")
+    const vanished = notesOf(receipt).includes("vanished z-vanishing")
     expect(receipt.files).toBe(vanished ? 601 : 602)
   })
 

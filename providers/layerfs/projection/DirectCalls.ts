@@ -205,7 +205,10 @@ export const walk = async (tree: Beneath, visit: (path: TreePath, stat: fs.BigIn
     }
   }
   try {
-    enter(tree.resolve("", false, (place) => openDirectory(place.directory, "")), "")
+    enter(
+      tree.resolve("", false, (place) => openDirectory(place.directory, "")),
+      ""
+    )
     for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
       const name = top.todo.pop()
       if (name === undefined) {

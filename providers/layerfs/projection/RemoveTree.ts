@@ -35,9 +35,9 @@ export const removeTree = async (path: string): Promise<void> => {
     if (!stat.isDirectory()) return unlessGone(fs.unlink(at))
     if ((stat.mode & 0o700) !== 0o700) await unlessGone(fs.chmod(at, 0o700))
     if (at.length > root.length + deepest) return raise(at)
-    // The root gains names while it is emptied: what was moved up from the depth.
-    do await empty(at)
-    while (!(await isGone(at)) && at === root)
+    await empty(at)
+    // The root gains names while it is emptied, which were moved up from the depth: those come next.
+    if (!(await isGone(at)) && at === root) await remove(root)
   }
   await remove(root)
 }

@@ -1,0 +1,134 @@
+/**
+ * The end of an import: what was scanned and read becomes trees, a project, its first layer and one commit.
+ * Promise: one transaction, so that the project is there whole or not at all; equal directories give equal trees; a repeated
+ * operation answers what the first one made. Rules: W13, W22, G75, L8, L14, L15.
+ */
+import { crashPoint } from "../../src/base/CrashPoint.ts"
+import type { Digest } from "../../src/base/Digest.ts"
+import { newId } from "../../src/base/Id.ts"
+import type { TreePath } from "../../src/base/PathBytes.ts"
+import type { ImportReceipt } from "../../src/workspace/WorkspaceProvider.ts"
+import type { ImportContext } from "./Import.ts"
+import type { ImportNotes } from "./ImportNotes.ts"
+import type { Scan, ScannedDirectory, ScannedFile } from "./ImportScan.ts"
+import type { ObjectWriter } from "./PackedObjects.ts"
+import { encodeRoot, encodeTimes, encodeTree, type StoredEntry, type StoredTime } from "./TreeCodec.ts"
+
+/** First path of each hard-link group that has at least two names in the tree (W22). */
+const linkGroups = (files: readonly ScannedFile[], notes: ImportNotes): ReadonlyMap<string, TreePath> => {
+  const first = new Map<string, TreePath>()
+  const names = new Map<string, number>()
+  const links = new Map<string, number>()
+  for (const { inode, id, path, links: all } of files) {
+    if (inode === undefined || id === undefined) continue
+    names.set(inode, (names.get(inode) ?? 0) + 1)
+    links.set(inode, all)
+    const before = first.get(inode)
+    if (before === undefined || path < before) first.set(inode, path)
+  }
+  let reachOut = 0
+  for (const [inode, count] of names) {
+    if (count < links.get(inode)!) reachOut += 1
+    if (count < 2) first.delete(inode)
+  }
+  if (reachOut > 0) {
+    const many = reachOut === 1 ? "1 file has" : `${reachOut} files have`
+    notes.add("normalised", "", `${many} further names (hard links) outside of the import, to which no link is kept`)
+  }
+  return first
+}
+
+const writeTree = (
+  directory: ScannedDirectory,
+  groups: ReadonlyMap<string, TreePath>,
+  objects: ObjectWriter
+): { tree: Digest; times: Digest; linked: boolean } => {
+  const entries: StoredEntry[] = []
+  const times: StoredTime[] = []
+  let linked = false
+  for (const entry of directory.entries) {
+    if (entry.type === "file") {
+      if (entry.id === undefined) continue
+      const linkGroup = (entry.inode === undefined ? undefined : groups.get(entry.inode)) ?? null
+      linked ||= linkGroup !== null
+      const { name, mode, size } = entry
+      entries.push({ name, type: "file", mode, size, id: entry.id as Digest, linkGroup })
+      times.push({ mtimeNs: entry.mtimeNs, times: null })
+    } else if (entry.type === "symlink") {
+      entries.push({ name: entry.name, type: "symlink", target: entry.target })
+      times.push({ mtimeNs: entry.mtimeNs, times: null })
+    } else {
+      const child = writeTree(entry, groups, objects)
+      linked ||= child.linked
+      entries.push({ name: entry.name, type: "directory", mode: entry.mode, id: child.tree, linked: child.linked })
+      times.push({ mtimeNs: entry.mtimeNs, times: child.times })
+    }
+  }
+  return { tree: objects.write("tree", encodeTree(entries)), times: objects.write("times", encodeTimes(times)), linked }
+}
+
+/** Commits a scanned and read tree as a new project with its first layer. */
+export const commitImport = async (
+  context: ImportContext,
+  input: { readonly name: string; readonly operationId: string; readonly at: number; readonly source: TreePath | null },
+  scanned: Pick<Scan, "root" | "files" | "directories" | "symlinks">,
+  notes: ImportNotes
+): Promise<ImportReceipt> => {
+  const { objects, refs } = context
+  const groups = linkGroups(scanned.files, notes)
+  const tree = writeTree(scanned.root, groups, objects)
+  const { mode, mtimeNs } = scanned.root
+  const times = objects.write("times", encodeRoot({ mode, mtimeNs, times: tree.times }))
+  const packed = objects.flush()
+  crashPoint("layerfs.import.packSynced")
+  const kept = scanned.files.filter((file) => file.id !== undefined)
+  const project = { id: newId("project"), name: input.name, source: input.source }
+  const commit = {
+    id: newId("commit"),
+    project: project.id,
+    parent: null,
+    root: tree.tree,
+    times,
+    message: `Import ${input.name}`,
+    at: input.at,
+    operationId: input.operationId,
+    actor: {}
+  }
+  const layer = newId("layer")
+  let storedBytes = 0
+  const seen = new Set<number>()
+  for (const object of packed) {
+    if (seen.has(object.groupOffset)) continue
+    seen.add(object.groupOffset)
+    storedBytes += object.groupLength
+  }
+  const receipt: ImportReceipt = {
+    operationId: input.operationId,
+    project: project.id,
+    layer,
+    commit: commit.id,
+    root: tree.tree,
+    files: kept.length,
+    directories: scanned.directories,
+    symlinks: scanned.symlinks,
+    hardLinkGroups: groups.size,
+    bytes: kept.reduce((sum, file) => sum + file.size, 0),
+    storedBytes,
+    durability: context.durability,
+    ...notes.forReceipt()
+  }
+  const added = await refs.addCommit({
+    objects: packed,
+    packLengths: objects.packLengths(),
+    commit,
+    result: receipt,
+    layer: { id: layer, project }
+  })
+  if (added.kind === "repeated") {
+    objects.abandon()
+    return added.result as ImportReceipt
+  }
+  objects.committed()
+  crashPoint("layerfs.import.committed")
+  return receipt
+}
