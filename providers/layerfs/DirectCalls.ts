@@ -3,7 +3,8 @@
  * Promise: all of a batch or nothing, and a refusal names the operation; a write through one name of a hard-linked file
  * shows under all of them, as it would on a disk; nothing outside of the tree is named. Rules: W4, W21, L2, L15.
  */
-import { fromInput, join, parent, show, type TreePath } from "../../src/base/PathBytes.ts"
+import { longestTreePath } from "../../src/base/LongPath.ts"
+import { fromInput, isMode, join, meansDirectory, parent, show, type TreePath } from "../../src/base/PathBytes.ts"
 import { EditRefused } from "../../src/workspace/WorkspaceError.ts"
 import type { FileOperation } from "../../src/workspace/WorkspaceProvider.ts"
 import { readContent, storeBytes } from "./FileContent.ts"
@@ -39,11 +40,20 @@ const atIndex = (error: unknown, index: number): unknown => {
   return error
 }
 
+/** For what is no directory: a path that can only mean one is refused, also where nothing is yet. */
+const resolveNew = (context: DirectContext, input: string | Uint8Array, follow: boolean): TreePath => {
+  if (meansDirectory(fromInput(input))) throw pathError("notAFile", fromInput(input))
+  return resolve(context, input, follow)
+}
+
 const applyOne = (context: DirectContext, operation: FileOperation, index: number): void => {
   const { editor, nowNs } = context
+  if ("mode" in operation && operation.mode !== undefined && !isMode(operation.mode)) {
+    throw pathError("invalidMode", fromInput(operation.path))
+  }
   switch (operation.op) {
     case "write": {
-      const path = resolve(context, operation.path, true)
+      const path = resolveNew(context, operation.path, true)
       const bytes = typeof operation.bytes === "string" ? Buffer.from(operation.bytes) : Buffer.from(operation.bytes)
       return writeFile(context, path, bytes, operation.mode)
     }
@@ -65,11 +75,11 @@ const applyOne = (context: DirectContext, operation: FileOperation, index: numbe
       const path = resolve(context, operation.path, false)
       if (editor.get(path) !== undefined) throw pathError("exists", path)
       makeParents(context, path)
-      editor.putDirectory(path, (operation.mode ?? 0o755) & 0o7777, nowNs, false)
+      editor.putDirectory(path, operation.mode ?? 0o755, nowNs, false)
       return touchParent(context, path)
     }
     case "symlink": {
-      const path = resolve(context, operation.path, false)
+      const path = resolveNew(context, operation.path, false)
       if (editor.get(path) !== undefined) throw pathError("exists", path)
       const target = fromInput(operation.target)
       if (target === "" || target.includes("\0") || target.length > 4095) throw pathError("invalid", path)
@@ -80,8 +90,8 @@ const applyOne = (context: DirectContext, operation: FileOperation, index: numbe
     case "chmod": {
       const path = resolve(context, operation.path, true)
       const node = existing(context, path)
-      if (node.type === "directory") return editor.putDirectory(path, operation.mode & 0o7777, node.mtimeNs, false)
-      if (node.type === "file") return putThrough(context, path, { ...node, mode: operation.mode & 0o7777 })
+      if (node.type === "directory") return editor.putDirectory(path, operation.mode, node.mtimeNs, false)
+      if (node.type === "file") return putThrough(context, path, { ...node, mode: operation.mode })
       throw pathError("notAFile", path)
     }
   }
@@ -116,7 +126,9 @@ const belowMissing = (lookup: Lookup, path: TreePath): TreePath => {
     try {
       const front = resolvePath(lookup, `${path.startsWith("/") ? "/" : ""}${parts.slice(0, n).join("/")}`, true)
       if (rest.some((part) => part.length > 255)) throw pathError("invalid", path)
-      return rest.reduce((at, part) => join(at, part), front)
+      const below = rest.reduce((at, part) => join(at, part), front)
+      if (below.length > longestTreePath) throw pathError("invalid", path)
+      return below
     } catch (error) {
       if ((error as { reason?: string }).reason !== "notFound") throw error
     }
@@ -153,7 +165,7 @@ const writeFile = (context: DirectContext, path: TreePath, bytes: Buffer, mode: 
   if (before !== undefined && before.type !== "file") throw pathError("notAFile", path)
   makeParents(context, path)
   const content = storeBytes(objects, bytes)
-  const file = { mode: (mode ?? before?.mode ?? 0o644) & 0o7777, mtimeNs: nowNs, ...content }
+  const file = { mode: mode ?? before?.mode ?? 0o644, mtimeNs: nowNs, ...content }
   if (before === undefined) {
     editor.putFile(path, { ...file, inode: undefined })
     touchParent(context, path)
@@ -213,6 +225,7 @@ const place = (
   const from = resolve(context, operation.from, false)
   const to = resolve(context, operation.to, false)
   const node = existing(context, from)
+  if (node.type !== "directory" && meansDirectory(fromInput(operation.to))) throw pathError("notADirectory", to)
   if (from === to) return
   if (to.startsWith(`${from}/`)) throw pathError("invalid", to)
   const target = editor.get(to)

@@ -4,7 +4,8 @@
  * absolute ones below the path that the tree is mounted at, which mean the same file. 40 links are followed, the 41st is a
  * loop. Rules: W21, L3; C4, C27.
  */
-import { join, parent, show, type TreePath } from "../../src/base/PathBytes.ts"
+import { longestTreePath } from "../../src/base/LongPath.ts"
+import { join, meansDirectory, parent, show, type TreePath } from "../../src/base/PathBytes.ts"
 import { OutsideWorkspace, PathError } from "../../src/workspace/WorkspaceError.ts"
 
 /** What resolution needs to know about one entry. */
@@ -29,7 +30,11 @@ const messages: Readonly<Record<PathError["reason"], readonly [string, string]>>
   exists: ["Something lies at this path already.", "Remove it first, or give another path."],
   notEmpty: ["The directory at this path is not empty.", "Remove what is in it first, or give another path."],
   loop: ["The links on this path lead in a circle, or are more than 40.", "Give the path that they stand for."],
-  invalid: ["This path cannot be used for that.", "Give a relative path below the root, with names of 1 to 255 bytes."],
+  invalid: [
+    "This path cannot be used for that.",
+    "Give a relative path below the root of at most 4,095 bytes, in names of 1 to 255."
+  ],
+  invalidMode: ["This is no file mode.", "Give permission bits from 0 to 0o7777."],
   renameDirectory: ["This directory cannot be renamed in place.", "Use move or copy, or open with ownDirs."],
   denied: ["This path may not be touched.", "Give a path inside the granted scope."]
 }
@@ -57,6 +62,7 @@ export const resolvePath = (lookup: Lookup, input: TreePath, follow: boolean): T
   }
   if (input.includes("\0")) throw pathError("invalid", input)
   const partsOf = (path: TreePath): string[] => path.split("/").filter((part) => part !== "" && part !== ".")
+  const wantsDirectory = meansDirectory(input)
   const open = partsOf(inTree(input)).toReversed()
   let at: TreePath = ""
   let links = 0
@@ -70,8 +76,9 @@ export const resolvePath = (lookup: Lookup, input: TreePath, follow: boolean): T
     const child = join(at, part)
     const entry = lookup.get(child)
     if (entry === undefined && open.length > 0) throw pathError("notFound", input)
-    if (entry?.type === "file" && open.length > 0) throw pathError("notADirectory", input)
+    if (entry?.type === "file" && (open.length > 0 || wantsDirectory)) throw pathError("notADirectory", input)
     if (entry?.type !== "symlink" || (open.length === 0 && !follow)) {
+      if (entry?.type === "symlink" && wantsDirectory) throw pathError("notADirectory", input)
       at = child
       continue
     }
@@ -81,5 +88,6 @@ export const resolvePath = (lookup: Lookup, input: TreePath, follow: boolean): T
     if (target.startsWith("/")) at = ""
     open.push(...partsOf(inTree(target)).toReversed())
   }
+  if (at.length > longestTreePath) throw pathError("invalid", input)
   return at
 }

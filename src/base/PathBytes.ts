@@ -43,6 +43,12 @@ export const parent = (path: TreePath): TreePath => {
   return slash < 0 ? "" : path.slice(0, slash)
 }
 
+/** True when a path, by a slash or dot at its end, can only mean a directory (path_resolution(7), "Final entry"). */
+export const meansDirectory = (path: TreePath): boolean => /\/\.?$|(^|\/)\.\.?$/.test(path)
+
+/** Permission bits as a call may give them; anything else would be cut down to other bits in silence. */
+export const isMode = (mode: number): boolean => Number.isInteger(mode) && mode >= 0 && mode <= 0o7777
+
 /** The last part of a tree path. */
 export const basename = (path: TreePath): TreePath => path.slice(path.lastIndexOf("/") + 1)
 

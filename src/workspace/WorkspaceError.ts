@@ -36,6 +36,7 @@ export class PathError extends Schema.TaggedError<PathError>()("PathError", {
     "notEmpty",
     "loop",
     "invalid",
+    "invalidMode",
     "renameDirectory",
     "denied"
   ]),

@@ -67,6 +67,32 @@ describe("calls", () => {
       expect(await failure(workspace.read("moved"))).toMatchObject({ reason: "notAFile" })
     }))
 
+  it("W4 W21 a path that ends like a directory's names nothing else, and a mode that is none is refused, with nothing made", () =>
+    withWorkspace(async (workspace) => {
+      await run(workspace.apply([{ op: "symlink", path: "todir", target: "dir" }]))
+      for (const path of ["f/", "f/.", "dir/../f/"]) {
+        expect(await failure(workspace.read(path)), path).toMatchObject({ reason: "notADirectory" })
+        expect(await failure(workspace.write(path, "x")), path).toMatchObject({ _tag: "PathError" })
+        expect(await failure(workspace.remove(path)), path).toMatchObject({ reason: "notADirectory" })
+      }
+      expect(await failure(workspace.write("new/", "x"))).toMatchObject({ reason: "notAFile" })
+      expect(await failure(workspace.copy("f", "new/"))).toMatchObject({ reason: "notADirectory" })
+      expect(await failure(workspace.move("f", "new/"))).toMatchObject({ reason: "notADirectory" })
+      expect(await failure(workspace.remove("todir/"))).toMatchObject({ reason: "notADirectory" })
+      expect((await run(workspace.list("todir/"))).map(({ path }) => path)).toEqual(["dir/back", "dir/deep", "dir/g"])
+      for (const mode of [0o10000, -1, 1.5, Number.NaN]) {
+        const refused = { _tag: "PathError", reason: "invalidMode" }
+        expect(await failure(workspace.write("f", "changed", { mode }))).toMatchObject(refused)
+        for (const op of ["mkdir", "chmod"] as const) {
+          expect(await failure(workspace.apply([{ op, path: op === "mkdir" ? "made" : "f", mode }]))).toMatchObject(
+            refused
+          )
+        }
+      }
+      expect(Buffer.from(await run(workspace.read("f"))).toString()).toBe("f")
+      expect((await run(workspace.changes)).map(({ path }) => path)).toEqual(["todir"])
+    }))
+
   it("C3 200 concurrent writes under 5 parents that do not exist yet all succeed", () =>
     withWorkspace(async (workspace) => {
       const writes = Array.from({ length: 200 }, (_, i) => workspace.write(`p${i % 5}/q/${i}`, String(i)))

@@ -2,6 +2,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
+import type { FileOperation } from "../../src/workspace/WorkspaceProvider.ts"
 import { scratch } from "./storeFixture.ts"
 import { failure, provider, run } from "./storeProvider.ts"
 
@@ -102,6 +103,30 @@ describe("direct calls on a branch", () => {
     )
     expect(refused).toMatchObject({ _tag: "EditRefused", matches: 2, index: 1 })
     expect((await run(fs.branch(branch.id))).head).toBe(head)
+  })
+
+  it("W4 W21 a path that ends like a directory's names nothing else, and a mode that is none is refused, with no commit", async () => {
+    const { fs, branch, receipt } = await seeded()
+    for (const path of ["b/", "b/.", "src/../b/"]) {
+      expect(await failure(fs.readAt(branch.id, path)), path).toMatchObject({ reason: "notADirectory" })
+      expect(await failure(fs.applyTo(branch.id, [{ op: "remove", path }])), path).toMatchObject({
+        reason: "notADirectory"
+      })
+    }
+    expect((await run(fs.listAt(branch.id, "src/"))).map(({ path }) => path)).toEqual(["src/a.ts"])
+    const refused = async (operation: FileOperation) => failure(fs.applyTo(branch.id, [operation]))
+    expect(await refused({ op: "write", path: "new/", bytes: "x" })).toMatchObject({ reason: "notAFile" })
+    expect(await refused({ op: "copy", from: "b", to: "new/" })).toMatchObject({ reason: "notADirectory" })
+    for (const mode of [0o10000, -1, 1.5, Number.NaN]) {
+      const answer = { _tag: "PathError", reason: "invalidMode" }
+      expect(await refused({ op: "write", path: "b", bytes: "x", mode })).toMatchObject(answer)
+      expect(await refused({ op: "mkdir", path: "made", mode })).toMatchObject(answer)
+      expect(await refused({ op: "chmod", path: "b", mode })).toMatchObject(answer)
+    }
+    // Longer than any process could name it from the root.
+    const long = Array.from({ length: 17 }, () => "n".repeat(255)).join("/")
+    expect(await refused({ op: "write", path: long, bytes: "x" })).toMatchObject({ reason: "invalid" })
+    expect((await run(fs.branch(branch.id))).head).toBe(receipt.commit)
   })
 
   it("W21 a write through a link that leads out names nothing outside and changes nothing", async () => {

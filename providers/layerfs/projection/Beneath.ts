@@ -42,6 +42,7 @@ const messages: Record<PathError["reason"], string> = {
   notEmpty: "The directory is not empty.",
   loop: "The path runs through more than 40 links.",
   invalid: "The path or a number given with it is not valid.",
+  invalidMode: "This is no file mode.",
   renameDirectory: "This directory comes from the base and cannot be renamed in one step.",
   denied: "The file's mode does not allow this."
 }
@@ -53,6 +54,7 @@ const remedies: Record<PathError["reason"], string> = {
   notEmpty: "Remove what it holds first.",
   loop: "Remove the circle of links.",
   invalid: "Give a relative path inside the workspace, without NUL bytes, and an offset within the file.",
+  invalidMode: "Give permission bits from 0 to 0o7777.",
   renameDirectory: "Use `move`, which copies and removes, or list the directory in `ownDirs`.",
   denied: "Change the mode with an `exec` of chmod first."
 }
@@ -132,6 +134,8 @@ export class Beneath {
           continue
         }
         const last = todo.every((part) => part === "" || part === ".")
+        // A slash or dot follows: only a directory has such a name; a link to one only where it is followed.
+        const wantsDirectory = last && todo.length > 0
         const stat = lstatOrUndefined(at(here(), name))
         if (stat === undefined) {
           if (!last) throw pathError("notFound", wanted)
@@ -148,6 +152,7 @@ export class Beneath {
           }
           continue
         }
+        if (wantsDirectory && !stat.isDirectory()) throw pathError("notADirectory", wanted)
         if (last) return use({ directory: here(), name, stat, path: pathTo(name) })
         if (!stat.isDirectory()) throw pathError("notADirectory", wanted)
         try {

@@ -6,7 +6,16 @@
 import * as fs from "node:fs"
 import { promisify } from "node:util"
 import { longestTreePath } from "../../../src/base/LongPath.ts"
-import { compare, join, parent, type PathInput, show, type TreePath } from "../../../src/base/PathBytes.ts"
+import {
+  compare,
+  isMode,
+  join,
+  meansDirectory,
+  parent,
+  type PathInput,
+  show,
+  type TreePath
+} from "../../../src/base/PathBytes.ts"
 import { EditRefused } from "../../../src/workspace/WorkspaceError.ts"
 import type { FileStat } from "../../../src/workspace/WorkspaceProvider.ts"
 import { at, type Beneath, inputPath, lstatOrUndefined, pathError, type Place, typed } from "./Beneath.ts"
@@ -70,14 +79,25 @@ const makeParents = (tree: Beneath, path: PathInput): void => {
   }
 }
 
+/** A path for what is no directory, and the mode it is to have: refused before anything is made. */
+const checkNew = (tree: Beneath, path: PathInput, mode?: number): void => {
+  const wanted = inputPath(path, tree.mountPath)
+  if (meansDirectory(wanted)) throw pathError("notAFile", wanted)
+  checkMode(wanted, mode)
+}
+const checkMode = (wanted: TreePath, mode: number | undefined): void => {
+  if (mode !== undefined && !isMode(mode)) throw pathError("invalidMode", wanted)
+}
+
 const bytesOf = (bytes: Uint8Array | string): Uint8Array => (typeof bytes === "string" ? Buffer.from(bytes) : bytes)
 
 /** In place: names that share the file's inode see the new content too. */
 export const writeFile = async (tree: Beneath, path: PathInput, bytes: Uint8Array | string, mode?: number) => {
+  checkNew(tree, path, mode)
   makeParents(tree, path)
   await withFile(openFile(tree, path, O_WRONLY | O_CREAT | O_TRUNC, mode ?? 0o666), async (descriptor) => {
     await writeWhole(descriptor, bytesOf(bytes))
-    if (mode !== undefined) fs.fchmodSync(descriptor, mode & 0o7777)
+    if (mode !== undefined) fs.fchmodSync(descriptor, mode)
   })
 }
 
@@ -302,6 +322,8 @@ const heldPair = async <A>(
   const source = tree.resolve(from, false, (place) => {
     if (place.stat === undefined) throw pathError("notFound", place.path)
     if (place.name === "") throw pathError("invalid", place.path)
+    const target = inputPath(to, tree.mountPath)
+    if (!place.stat.isDirectory() && meansDirectory(target)) throw pathError("notADirectory", target)
     return { held: hold(place), path: place.path }
   })
   try {
@@ -346,6 +368,7 @@ export const move = (tree: Beneath, from: PathInput, to: PathInput): Promise<voi
   })
 
 export const makeDirectory = (tree: Beneath, path: PathInput, mode?: number): void => {
+  checkMode(inputPath(path, tree.mountPath), mode)
   makeParents(tree, path)
   tree.resolve(path, false, (place) => {
     if (place.stat !== undefined) throw pathError("exists", place.path)
@@ -356,6 +379,7 @@ export const makeDirectory = (tree: Beneath, path: PathInput, mode?: number): vo
 
 /** Any target may be planted: what a link says is the tree's own content. Following it is what `Beneath` guards. */
 export const makeLink = (tree: Beneath, path: PathInput, target: Buffer): void => {
+  checkNew(tree, path)
   makeParents(tree, path)
   tree.resolve(path, false, (place) => {
     if (place.stat !== undefined) throw pathError("exists", place.path)
@@ -369,18 +393,20 @@ const chmodAt = (place: Place, mode: number): void => {
   try {
     if (fs.fstatSync(descriptor).isSymbolicLink()) throw pathError("notAFile", place.path)
     // fchmod refuses an O_PATH descriptor; its /proc name leads to that same inode and nowhere else.
-    fs.chmodSync(`/proc/self/fd/${descriptor}`, mode & 0o7777)
+    fs.chmodSync(`/proc/self/fd/${descriptor}`, mode)
   } finally {
     fs.closeSync(descriptor)
   }
 }
 
-export const chmod = (tree: Beneath, path: PathInput, mode: number): void =>
+export const chmod = (tree: Beneath, path: PathInput, mode: number): void => {
+  checkMode(inputPath(path, tree.mountPath), mode)
   tree.resolve(path, true, (place) => {
     if (place.stat === undefined) throw pathError("notFound", place.path)
     if (place.name === "") throw pathError("invalid", place.path)
     chmodAt(place, mode)
   })
+}
 
 export const treePath = (tree: Beneath, path: PathInput): TreePath => inputPath(path, tree.mountPath)
 
