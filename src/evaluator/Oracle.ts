@@ -12,6 +12,7 @@ import * as Schema from "effect/Schema"
 import { git } from "../base/Command.ts"
 import { type Digest, digestJson, sha256 } from "../base/Digest.ts"
 import { newId } from "../base/Id.ts"
+import { publicOr } from "../governance/PublicText.ts"
 import type { TurnEnvironment } from "../host/TurnEnvironment.ts"
 import { applyPatch, type CheckoutOptions, cleanCheckout } from "../workspace/CleanCheckout.ts"
 import {
@@ -316,9 +317,6 @@ const makeScratch = (path: string) =>
     })
   })
 
-/** A check or a tool may print a path of this machine; a reason reaches public records (G6). */
-const absolutePath = /(^|[\s"'`(=:,[])\/[^\s"'`)\],]+/g
-
 /**
  * Judges a patch against the spec's base and gives a verdict with an id of its own. Never fails: what keeps the judge from
  * working is itself a verdict (`unavailable`), and the reason says what to do.
@@ -343,7 +341,8 @@ export const judge = (spec: OracleSpec, input: JudgeInput): Effect.Effect<Verdic
       id: newId("verdict"),
       oracle: spec.name,
       ...found,
-      reason: found.reason.replace(absolutePath, "$1…"),
+      // A check, a tool or a command may name what is private; a reason reaches public records (G6).
+      reason: publicOr(found.reason, `The verdict is ${found.outcome}.`),
       ...(voided
         ? {
             outcome: "inconclusive" as const,

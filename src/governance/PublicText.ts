@@ -29,6 +29,18 @@ export const privateField = (value: Json | undefined, at = ""): string | undefin
   return undefined
 }
 
+/** Absolute paths in words, wherever they lead. */
+const anyPath = /(^|[\s"'`(=:,[{<>|])(?:~?\/[^\s"'`)\],;]+)/g
+
+/**
+ * The text with its absolute paths taken out, so that it may stand in public; `fallback` when it holds more than paths that may
+ * not. For texts that were not written for the journal: a command line, the words of a tool.
+ */
+export const publicOr = (text: string, fallback: string): string => {
+  const without = text.replace(anyPath, "$1…")
+  return privateField(without) === undefined ? without : fallback
+}
+
 export const notPublic = (type: string, field: string): NotPublic =>
   new NotPublic({
     message: `The field ${field} of ${type} holds an absolute path or a credential.`,

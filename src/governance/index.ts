@@ -37,4 +37,5 @@ export {
   type TurnRecord,
   Turns
 } from "./Turn.ts"
+export { publicOr } from "./PublicText.ts"
 export { workModule } from "./WorkModule.ts"

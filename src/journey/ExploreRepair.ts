@@ -234,7 +234,7 @@ export const exploreRepair = (given: RepairOptions) =>
       run: options.run,
       goal: work.goal,
       source,
-      prepared: warm,
+      prepared: warm === null ? null : { commit: warm.commit, changedFiles: warm.changedFiles },
       imported: { commit: imported.commit, files: imported.files, bytes: imported.bytes },
       oracle: options.oracle.proof === undefined ? "unproven" : "proven",
       base: { outcome: shown.base.outcome, reason: shown.base.reason },

@@ -100,7 +100,6 @@ export const sameRun = (options: RepairOptions, record: RunRecord) =>
       run: options.run,
       source: options.source,
       base: options.base ?? null,
-      prepare: options.prepare?.argv ?? null,
       routes: routes.map(({ id, title, instruction, usd }) => ({ id, title, instruction, usd })),
       judge: options.oracle.judge,
       heldOut: options.oracle.heldOut ?? null

@@ -8,6 +8,7 @@ import { basename, resolve } from "node:path"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { CommandHosts, type CommandLine } from "../host/CommandHosts.ts"
+import { publicOr } from "../governance/index.ts"
 import type { Host } from "../host/Host.ts"
 import { exploreRepair } from "./ExploreRepair.ts"
 import { RepairOptionsError, type RepairOptions, type RepairProgress, type Route } from "./RepairPlan.ts"
@@ -145,7 +146,8 @@ export const repairRepository = (options: RepairRepositoryOptions) =>
       const limit = timeLimit ?? options.timeLimit
       routes.push({
         id,
-        title: name.replace(/\s+/g, " ").slice(0, 120),
+        // A command line may hold what must not stand in the journal (G6): then the attempt goes by its id.
+        title: publicOr(name.replace(/\s+/g, " "), id).slice(0, 120),
         instruction: instruction ?? name,
         host: isHost(command) ? command : yield* hosts.make(command, { usd, env }),
         usd,
@@ -156,7 +158,7 @@ export const repairRepository = (options: RepairRepositoryOptions) =>
     const steps = prepare === undefined ? [] : [{ argv: argvOf(prepare), blame: "compare" as const }]
     const plan: RepairOptions = {
       run: options.run ?? "repair",
-      title: options.title ?? `repair of ${basename(resolve(options.repository))}`.slice(0, 120),
+      title: options.title ?? publicOr(`repair of ${basename(resolve(options.repository))}`, "repair").slice(0, 120),
       budget: options.budget ?? {
         usd: routes.reduce((sum, route) => sum + 2 * route.usd, 0),
         slots: 2 * routes.length

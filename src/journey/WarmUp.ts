@@ -10,7 +10,7 @@ import type { CostLedger } from "../evaluator/CostLedger.ts"
 import { networkVariables } from "../host/PlainDirectory.ts"
 import { Workspaces } from "../workspace/WorkspaceProvider.ts"
 import type { Scene } from "./Attempt.ts"
-import { PrepareFailed, type RepairOptions, type WarmUp } from "./RepairPlan.ts"
+import { PrepareFailed, type RepairOptions, RepairOptionsError, type WarmUp } from "./RepairPlan.ts"
 import type { RunRecord } from "./RunRecord.ts"
 
 export interface Warm {
@@ -18,6 +18,8 @@ export interface Warm {
   readonly commit: string
   /** Files that the preparation changed and git does not ignore. They are no part of a patch: every checkout prepares itself. */
   readonly changedFiles: number
+  /** The command that made it. */
+  readonly argv: readonly string[]
 }
 
 const file = "prepared.json"
@@ -83,12 +85,20 @@ export const warmUp = (
   Effect.gen(function* () {
     if (options.prepare === undefined) return null
     const earlier = yield* record.read(file)
-    if (earlier !== null) return JSON.parse(earlier.toString("utf8")) as Warm
+    if (earlier !== null) {
+      const made = JSON.parse(earlier.toString("utf8")) as Warm
+      if (JSON.stringify(made.argv) === JSON.stringify(options.prepare.argv)) return made
+      return yield* new RepairOptionsError({
+        option: "prepare",
+        message: "The record holds a run that was prepared by another command.",
+        remedy: "Give another `record` and `run` name; to go on with the old run, give its command again."
+      })
+    }
     const workspaces = yield* Workspaces
     say(null, "prepare", options.prepare.argv.join(" ").slice(0, 200))
     const commit = yield* prepared(options, options.prepare, imported, record, ledger)
     const { files } = yield* workspaces.exportPatch({ from: imported, to: commit })
-    const warm: Warm = { commit, changedFiles: files.length }
+    const warm: Warm = { commit, changedFiles: files.length, argv: options.prepare.argv }
     yield* record.write(file, `${JSON.stringify(warm)}\n`)
     say(
       null,
