@@ -42,7 +42,11 @@ export const checkpoint = async (
   const repeated = context.refs.operation(input.operationId) !== undefined
   const outcome = await commitChanges(context, { ...input, changes: found.changes, linkSplit: found.linkSplit })
   // A repeated operation answers with an older commit, of which this harvest says nothing.
-  if (upper !== undefined && !repeated) remember(upper, outcome.commit, found.seen)
+  if (upper !== undefined && !repeated) {
+    // A process that has a file mapped for writing changes it with no new ctime while the page is dirty: nothing seen beside
+    // processes, stopped ones included, is taken for known by the next harvest.
+    remember(upper, outcome.commit, input.live || input.quiesced !== undefined ? new Map() : found.seen)
+  }
   return { outcome, fingerprint: found.fingerprint, skipped: listed(found.skipped) }
 }
 

@@ -81,6 +81,7 @@ export interface Edit extends CommitIntent {
   readonly keepTimes: boolean
   readonly linkSplit: readonly string[]
   readonly live: boolean
+  readonly quiesced?: number
   /** Makes the changes. May throw: then nothing was written. */
   readonly edit: (editor: TreeEditor, objects: ObjectStore) => void
   /** Commits to a branch of its own, beginning here, instead of moving `branch`. */
@@ -104,7 +105,9 @@ export const commitEdit = async (context: CommitContext, input: Edit): Promise<C
     input.edit(editor, objects)
     const written = editor.write(objects)
     const sameTimes = written.times === base.times
-    if (written.root === base.root && (sameTimes || !input.keepTimes) && input.onNewBranch === undefined) {
+    // A state that was caught live is committed again, unchanged, once it is seen at rest: only that may be a candidate (W19).
+    const settles = base.live && !input.live
+    if (written.root === base.root && (sameTimes || !input.keepTimes) && !settles && input.onNewBranch === undefined) {
       objects.abandon()
       return { outcome: "unchanged", commit: base.id, root: base.root }
     }
@@ -133,7 +136,8 @@ const finish = async (
     message,
     at,
     operationId,
-    actor
+    actor,
+    live: input.live
   }
   const outcome: CheckpointOutcome = {
     outcome: "committed",
@@ -143,6 +147,7 @@ const finish = async (
     changedPaths: diffTrees(trees, base.root, written.root).length,
     linkSplit: input.linkSplit.map(show),
     live: input.live,
+    ...(input.quiesced === undefined ? {} : { quiesced: input.quiesced }),
     durability: context.durability
   }
   const target =

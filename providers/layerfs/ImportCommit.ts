@@ -92,7 +92,8 @@ export const commitImport = async (
     message: `Import ${input.name}`,
     at: input.at,
     operationId: input.operationId,
-    actor: {}
+    actor: {},
+    live: false
   }
   const layer = newId("layer")
   let storedBytes = 0

@@ -42,6 +42,14 @@ const migrations: readonly Migration[] = [
       CREATE TABLE digests (
         root BLOB NOT NULL, profile TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (root, profile)
       ) STRICT, WITHOUT ROWID;`
+  },
+  {
+    version: 2,
+    name: "live commits",
+    // What the outcome of a checkpoint said before it had a column.
+    sql: `
+      ALTER TABLE commits ADD COLUMN live INTEGER NOT NULL DEFAULT 0;
+      UPDATE commits SET live = 1 WHERE operation IN (SELECT id FROM operations WHERE json_extract(result, '$.live') = 1);`
   }
 ]
 

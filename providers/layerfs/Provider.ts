@@ -10,7 +10,7 @@ import { isCoppiceError } from "../../src/base/CoppiceError.ts"
 import { newId } from "../../src/base/Id.ts"
 import { fromInput, join, show, type TreePath } from "../../src/base/PathBytes.ts"
 import type { Busy, StorageFailure, StoreMoved } from "../../src/sqlite/Database.ts"
-import type { StoreLocation } from "../../src/workspace/WorkspaceError.ts"
+import { CandidateRefused, type StoreLocation } from "../../src/workspace/WorkspaceError.ts"
 import type {
   BranchInfo,
   CommitInfo,
@@ -60,8 +60,17 @@ const commitInfo = (row: CommitRow): CommitInfo => ({
   message: row.message,
   at: row.at,
   operationId: row.operationId,
-  actor: row.actor
+  actor: row.actor,
+  live: row.live
 })
+
+const liveCommit = (commit: string): CandidateRefused =>
+  new CandidateRefused({
+    message: "The commit was captured beside running processes; it may hold a half-made change.",
+    remedy: "Let them end or ask for `quiesce`, checkpoint again, and make the candidate of that commit.",
+    reason: "live",
+    commit
+  })
 
 const fileStat = ({ path, entry }: FoundEntry): FileStat => ({
   ...show(path),
@@ -171,6 +180,7 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
     candidate: (ref, { environment, parent }) =>
       Effect.gen(function* () {
         const commit = yield* call("resolve", { ref })
+        if (commit.live) return yield* liveCommit(commit.id)
         const { digest, profile } = yield* call("treeDigest", { ref: commit.id })
         return {
           provider: storeManifest.provider,

@@ -6,7 +6,7 @@
 import type { Digest } from "../../src/base/Digest.ts"
 import type { TreePath } from "../../src/base/PathBytes.ts"
 import type { ProcessIdentity } from "../../src/base/Spawn.ts"
-import type { Actor, Projection } from "../../src/workspace/WorkspaceProvider.ts"
+import type { Actor, Projection, Quarantine } from "../../src/workspace/WorkspaceProvider.ts"
 import type { PackedObject } from "./ObjectStore.ts"
 
 export interface CommitRow {
@@ -20,6 +20,8 @@ export interface CommitRow {
   readonly at: number
   readonly operationId: string
   readonly actor: Actor
+  /** Captured beside running processes (W19). */
+  readonly live: boolean
 }
 
 export interface BranchRow {
@@ -38,7 +40,7 @@ export interface WorkspaceRow {
   /** The commit that the lower layers show. */
   readonly base: string
   readonly projection: Projection
-  readonly state: "open" | "kept" | "closed" | "discarded"
+  readonly state: "open" | "kept" | "quarantined" | "closed" | "discarded"
   readonly holderPid: number | null
   readonly holderStart: string | null
   readonly bootId: string | null
@@ -50,6 +52,8 @@ export interface WorkspaceRow {
   readonly mountPath: string
   readonly at: number
   readonly note: string | null
+  /** Where its files stand when its holder lost the authority (W18). */
+  readonly quarantine?: Quarantine
 }
 
 export interface ProjectRow {

@@ -19,7 +19,8 @@ const commitOf = (row: Row): CommitRow => ({
   message: String(row["message"]),
   at: Number(row["at"]),
   operationId: String(row["operation"]),
-  actor: JSON.parse(String(row["actor"]))
+  actor: JSON.parse(String(row["actor"])),
+  live: row["live"] === 1
 })
 
 const branchOf = (row: Row): BranchRow => ({
@@ -111,7 +112,7 @@ export class SqliteRefs implements RefStore {
 
   #insertCommit(commit: CommitRow): void {
     this.#db.run(
-      "INSERT INTO commits (id, project, parent, root, times, message, at, operation, actor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      "INSERT INTO commits (id, project, parent, root, times, message, at, operation, actor, live) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       commit.id,
       commit.project,
       commit.parent,
@@ -120,7 +121,8 @@ export class SqliteRefs implements RefStore {
       commit.message,
       commit.at,
       commit.operationId,
-      JSON.stringify(commit.actor)
+      JSON.stringify(commit.actor),
+      commit.live ? 1 : 0
     )
   }
 

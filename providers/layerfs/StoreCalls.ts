@@ -41,6 +41,7 @@ export interface CommitChanges extends CommitIntent {
   /** Reported in the outcome as they are given. */
   readonly linkSplit?: readonly TreePath[]
   readonly live?: boolean
+  readonly quiesced?: number
 }
 
 export interface ImportInput {

@@ -150,7 +150,8 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
       }
       const commit = store.resolve(from)
       const row = { id: newId("branch"), project: commit.project, name, base: from, head: commit.id }
-      await refs.fork(row, operationId)
+      // An id that stands for a commit already stays that commit's.
+      await refs.fork(row, repeated === undefined ? operationId : undefined)
       return row
     },
     branch: ({ id }) => {

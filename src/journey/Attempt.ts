@@ -12,8 +12,18 @@ import type { Digest } from "../base/Digest.ts"
 import { type CostLedger, makeCostLedger } from "../evaluator/CostLedger.ts"
 import { judge, type OracleSpec, type Verdict } from "../evaluator/Oracle.ts"
 import { Explore } from "../explore/Explore.ts"
-import { Acceptances, Evidence, Leases, Settlements, Todos, type TurnRecord, Turns } from "../governance/index.ts"
+import {
+  Acceptances,
+  Evidence,
+  type Fence,
+  Leases,
+  Settlements,
+  Todos,
+  type TurnRecord,
+  Turns
+} from "../governance/index.ts"
 import type { BriefFinding } from "../host/TurnProtocol.ts"
+import { leaseGuard } from "../session/LeaseGuard.ts"
 import { type HostOutcome, resultFiles } from "../session/ResultFile.ts"
 import { driveTurn, type Settling } from "../session/TurnDriver.ts"
 import { identity } from "../workspace/Candidate.ts"
@@ -97,9 +107,10 @@ const claim = (scene: Scene, route: Route) =>
   })
 
 /** Opens the workspace so that its closing is measured as cleanup. */
-const openMeasured = (scene: Scene, route: Route, branch: string, ledger: CostLedger) =>
+const openMeasured = (scene: Scene, route: Route, branch: string, fence: Fence, ledger: CostLedger) =>
   Effect.gen(function* () {
     const workspaces = yield* Workspaces
+    const guard = yield* leaseGuard(fence)
     const inner = yield* Scope.make()
     yield* Effect.addFinalizer((exit) => ledger.time("cleanup", Scope.close(inner, exit)))
     return yield* ledger.time(
@@ -108,6 +119,7 @@ const openMeasured = (scene: Scene, route: Route, branch: string, ledger: CostLe
         .open(branch, {
           hide: scene.hide,
           readOnlyPaths: scene.options.show ?? [],
+          guard,
           actor: { agent: agentOf(route), goal: scene.goal, call: route.id }
         })
         .pipe(Effect.provideService(Scope.Scope, inner))
@@ -286,7 +298,7 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
         open: () =>
           keepInterrupted(scene, route, branch.id).pipe(
             Effect.andThen(
-              Effect.map(openMeasured(scene, route, branch.id, ledger), (workspace) => {
+              Effect.map(openMeasured(scene, route, branch.id, fence, ledger), (workspace) => {
                 opened = workspace
                 scene.say(route.id, "ready", `${workspace.projection}, isolation ${workspace.isolation.level}`)
                 return workspace

@@ -1,4 +1,5 @@
 /** `coppice/session`: which executor acts for which agent, and the driver of governed turns. */
 export * from "./Binding.ts"
+export * from "./LeaseGuard.ts"
 export * from "./ResultFile.ts"
 export * from "./TurnDriver.ts"

@@ -1,7 +1,8 @@
 /**
  * Everything that can go wrong with a workspace and that a caller can act on.
  * Promise: each error is about one named thing, says what to do next, and means that nothing was half done.
- * Rules: 01 "Errors"; W2, W4, W10, W12, W13, W19, W21, W23, L10.
+ * Rules: 01 "Errors"; W2, W4, W10, W12, W13, W15, W19, W20, W21, W23,
+ * L10.
  */
 import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
@@ -72,6 +73,13 @@ export class ProcessesRunning extends Schema.TaggedError<ProcessesRunning>()("Pr
   ...errorFields("PROCESSES_RUNNING"),
   workspace: Schema.String,
   processes: Schema.Array(Schema.Struct({ pid: Schema.Number, command: Schema.String }))
+}) {}
+
+/** The commit cannot stand for a state that somebody may judge or accept. The commit stays as it is (W19). */
+export class CandidateRefused extends Schema.TaggedError<CandidateRefused>()("CandidateRefused", {
+  ...errorFields("CANDIDATE_REFUSED"),
+  reason: Schema.Literals(["live"]),
+  commit: Schema.String
 }) {}
 
 /** Closing or retiring would drop changes that no checkpoint holds. They are kept (W12). */
@@ -149,6 +157,7 @@ export const workspaceErrors = {
   EditRefused,
   HeadMoved,
   ProcessesRunning,
+  CandidateRefused,
   UncheckpointedChanges,
   WorkspaceClosed,
   WorkspaceUnreadable,

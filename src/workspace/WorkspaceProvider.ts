@@ -7,6 +7,7 @@
 import type * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Context from "effect/Context"
+import type { AuthorityGuard, AuthorityLost, AuthorityUnknown } from "../base/AuthorityGuard.ts"
 import type { Digest } from "../base/Digest.ts"
 import type { PathInput, ShownPath } from "../base/PathBytes.ts"
 import type { Busy, StorageFailure, StoreMoved } from "../sqlite/Database.ts"
@@ -78,6 +79,26 @@ export interface OpenOptions {
   readonly readOnlyPaths?: readonly string[]
   readonly isolation?: "default" | "off"
   readonly actor?: Actor
+  /**
+   * Asked before every mutating call, every `exec`, `start`, `discard` and checkpoint (W18). When it says no, the processes inside are
+   * ended, what no checkpoint holds becomes a commit on a branch of its own named `quarantine/…`, and the call fails with
+   * `AuthorityLost`; so does every further one. The branch itself does not move. Reading goes on.
+   */
+  readonly guard?: AuthorityGuard
+}
+
+/** What a checkpoint does about processes that are still running inside; without either, it is `ProcessesRunning` (W19). */
+export interface CheckpointOptions extends CommitOptions {
+  /**
+   * Stops every process inside, captures, and lets those that were stopped go on, also after a failure or a cancellation. The commit
+   * holds one moment of all of them and may become a candidate. Where the workspace's guarantee is not `wholeTree`, a process
+   * that hides from its owner is not stopped.
+   */
+  readonly quiesce?: boolean
+  /** Captures beside running processes. The commit is labelled `live` for good and cannot become a candidate. */
+  readonly allowLive?: boolean
+  /** Commits also when nothing but times changed (W8). */
+  readonly keepTimes?: boolean
 }
 
 /** A mounted, writable view of a branch. Lives as long as its scope; calls on one workspace run one after the other. */
@@ -138,13 +159,14 @@ export interface Workspace {
 
   readonly changes: Effect.Effect<readonly Change[], WorkspaceError>
   readonly checkpoint: (
-    options?: CommitOptions & { readonly allowLive?: boolean; readonly keepTimes?: boolean }
+    options?: CheckpointOptions
   ) => Effect.Effect<CheckpointOutcome, E.HeadMoved | E.ProcessesRunning | WorkspaceError>
   /** Drops everything since the last checkpoint, ends the workspace, and records that it was asked for (W12). */
   readonly discard: (reason: string) => Effect.Effect<void, WorkspaceError>
 }
 
-export type WorkspaceError = StoreError | E.WorkspaceClosed
+/** What any call on an open workspace may fail with; the last two only where it was opened with a guard. */
+export type WorkspaceError = StoreError | E.WorkspaceClosed | AuthorityLost | AuthorityUnknown
 
 /** The provider's operations. All of them fail typed and leave everything as it was. */
 export interface WorkspaceProvider {
@@ -208,11 +230,11 @@ export interface WorkspaceProvider {
     | WorkspaceError
   >
 
-  /** The provider-neutral identity of a commit (W5, W6). */
+  /** The provider-neutral identity of a commit (W5, W6). A commit that was captured live is `CandidateRefused` (W19). */
   readonly candidate: (
     ref: Ref,
     options: { readonly environment: Digest; readonly parent: string | null }
-  ) => Effect.Effect<Candidate, E.RefNotFound | StoreError>
+  ) => Effect.Effect<Candidate, E.RefNotFound | E.CandidateRefused | StoreError>
   /** Keeps a commit from every collection under a caller's key until `unpin` (G75). Idempotent. */
   readonly pin: (key: string, ref: Ref) => Effect.Effect<void, E.RefNotFound | StoreError>
   readonly unpin: (key: string) => Effect.Effect<void, StoreError>
@@ -235,7 +257,10 @@ export interface WorkspaceProvider {
 
   /** Workspaces that wait for a decision: checkpoint by `recover`, or drop by `discardLeft` (W12, W23). */
   readonly left: Effect.Effect<readonly LeftWorkspace[], StoreError>
-  /** Commits what the workspace held to a branch of its own, under the given operation id; the original branch does not move. */
+  /**
+   * Commits what the workspace held to a branch of its own, under the given operation id; the original branch does not move. The files
+   * of a quarantined one are a commit already: the new branch begins at it, and the outcome is `unchanged`.
+   */
   readonly recover: (
     workspace: string,
     options?: CommitOptions

@@ -139,6 +139,8 @@ export interface CommitInfo {
   readonly at: number
   readonly operationId: string
   readonly actor: Actor
+  /** Captured beside running processes (W19). */
+  readonly live: boolean
 }
 
 /** Who made a commit: recorded with it, so that history names the step that wrote each byte. */
@@ -193,7 +195,10 @@ export type CheckpointOutcome =
       readonly changedPaths: number
       /** Hard-link groups that the projection split by a write (L15). */
       readonly linkSplit: readonly ShownPath[]
+      /** Captured beside running processes: it may hold a half-made change, and is no candidate (W19). */
       readonly live: boolean
+      /** How many processes stood still while it was captured; absent when none was inside. */
+      readonly quiesced?: number
       readonly durability: Durability
     } & SkippedEntries)
   | ({ readonly outcome: "unchanged"; readonly commit: string; readonly root: Digest } & SkippedEntries)
@@ -247,12 +252,19 @@ export interface GrepMatch extends ShownPath {
   readonly text: string
 }
 
-/** A workspace that ended without a decision about its changes: kept files, or a dead holder (W12, W23). */
+/** Where files stand that were kept when their holder had lost its authority (W18). */
+export interface Quarantine {
+  readonly branch: string
+  readonly commit: string
+}
+
+/** A workspace that ended without a decision about its changes: kept files, a dead holder, or lost authority (W12, W18, W23). */
 export interface LeftWorkspace {
   readonly id: string
   readonly branch: string
   readonly base: string
-  readonly state: "kept" | "interrupted"
+  readonly state: "kept" | "interrupted" | "quarantined"
+  readonly quarantine?: Quarantine
   readonly projection: Projection
   readonly since: number
 }

@@ -1,4 +1,5 @@
 /** `coppice/workspace`: the contract of forkable, complete workspaces. */
+export { type AuthorityGuard, AuthorityLost, AuthorityUnknown } from "../base/AuthorityGuard.ts"
 export * from "./Candidate.ts"
 export * from "./CleanCheckout.ts"
 export * from "./EnvironmentManifest.ts"

@@ -70,7 +70,8 @@ const step = (next: (below: number) => number, links: boolean): string => {
     `rm -rf ./${p}`,
     `mkdir -p ${p}`,
     `mv -T ${p} ${q}`,
-    `cp -r --preserve=links ${p} ${q}`,
+    // Into itself, what cp takes along depends on the order in which the directory lists its names.
+    ...(q.startsWith(`${p}/`) ? [] : [`cp -r --preserve=links ${p} ${q}`]),
     `ln -sfn ${q} ${p}`,
     ...(links ? [`ln -f ${p} ${q}`] : []),
     `chmod ${["600", "644", "755", "4755"][next(4)]} ${p}`,

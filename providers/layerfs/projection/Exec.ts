@@ -12,6 +12,7 @@ import type { ExecOptions, ExecResult } from "../../../src/workspace/WorkspacePr
 import { Capture } from "./Capture.ts"
 import type { InsideProcess } from "./Holder.ts"
 import type { Inside } from "./Inside.ts"
+import { watchLauncher } from "./Launcher.ts"
 import { variablesFor } from "./Variables.ts"
 
 /** How long output may still arrive after the leader has ended. */
@@ -80,6 +81,8 @@ export const exec = async (
     child.stdin!.end(options.stdin)
   }
 
+  const unwatch =
+    child.pid === undefined || launched.length === argv.length ? () => undefined : watchLauncher(child.pid)
   const exited = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve, reject) => {
     child.once("error", (error) => reject(spawnFailed(argv[0], error.message)))
     child.once("exit", (code, by) => resolve({ code, signal: by }))
@@ -127,6 +130,7 @@ export const exec = async (
     }
   } finally {
     clearTimeout(timer)
+    unwatch()
     signal.removeEventListener("abort", interrupted)
   }
 }

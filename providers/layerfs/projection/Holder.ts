@@ -137,10 +137,15 @@ export class Holder {
     return [...this.asMappedRoot(), ...back, ...(uid === 0 ? drop : [])]
   }
 
+  /** The /proc of the inside; a path that does not exist when there is none any more. */
+  get procRoot(): string {
+    return `/proc/self/fd/${this.#procDescriptor ?? "none"}`
+  }
+
   /** Every process inside but the holder's own first one. */
   processes(): InsideProcess[] {
     if (this.#procDescriptor === undefined) return []
-    const root = `/proc/self/fd/${this.#procDescriptor}`
+    const root = this.procRoot
     return fs
       .readdirSync(root)
       .filter((name) => /^\d+$/.test(name) && name !== "1")
@@ -213,6 +218,8 @@ export class Holder {
   async end(): Promise<void> {
     this.#child.stdin.destroy()
     if (!this.alive) return this.gone
+    // One that was stopped together with what is inside would not see it (see Launcher.ts).
+    this.#child.kill("SIGCONT")
     // The pipe's end is enough; a stopped or replaced first process would not see it.
     const patience = setTimeout(() => this.#kill(), 2000)
     await this.gone
@@ -259,8 +266,8 @@ export const inspect = (root: string, pid: number): InsideProcess | undefined =>
     const open = stat.indexOf("(")
     const close = stat.lastIndexOf(")")
     const fields = stat.slice(close + 2).split(" ")
-    // A zombie has no work left to do; its reaper only has to look.
-    if (fields[0] === "Z" || fields[0] === "X") return undefined
+    // A zombie has no work left to do; its reaper only has to look. One whose first thread alone has ended goes on.
+    if ((fields[0] === "Z" || fields[0] === "X") && Number(fields[17]) <= 1) return undefined
     const status = fs.readFileSync(`${root}/${pid}/status`, "latin1")
     const depth = /^NSpid:(.*)$/m.exec(status)?.[1]?.trim().split(/\s+/).length ?? 1
     return { pid, startTime: fields[19] ?? "", parent: Number(fields[1]), command: stat.slice(open + 1, close), depth }

@@ -16,6 +16,8 @@ export interface Inside {
   /** True when `text` is the launcher's own complaint that the program does not start. */
   readonly saysNotStarted: (program: string, text: string) => boolean
   readonly processes: () => InsideProcess[]
+  /** Where `processes` and their threads are looked up, by the pids given there. */
+  readonly procRoot: string
   readonly quiet: () => boolean
   /** Set for every command: how a plain directory knows its own again. */
   readonly variablesOfAll: Readonly<Record<string, string>>
@@ -44,6 +46,9 @@ export const insideOf = (
   spawnOptions: () => ({}),
   saysNotStarted: (program, text) => /^(unshare|setpriv|nsenter): /.test(text) && text.includes(program),
   processes: () => holder.processes(),
+  get procRoot() {
+    return holder.procRoot
+  },
   quiet: () => holder.quiet(),
   variablesOfAll: {},
   variables: (pid) => holder.variables(pid),

@@ -1,10 +1,12 @@
 /**
  * An open workspace: the contract's calls over an open tree, one after the other, and the decision at its end.
  * Promise: closing never drops a change that no checkpoint holds: the files are kept and listed by `left`; an upper that is
- * exactly its last checkpoint becomes that commit's layer. Rules: W4, W8, W9, W10, W11, W12, W19, W21, L2.
+ * exactly its last checkpoint becomes that commit's layer. Rules: W4, W8, W9, W10, W11, W12, W18, W19,
+ * W21, L2.
  */
 import * as Effect from "effect/Effect"
 import * as Semaphore from "effect/Semaphore"
+import type { AuthorityGuard, AuthorityLost } from "../../../src/base/AuthorityGuard.ts"
 import { crashPoint } from "../../../src/base/CrashPoint.ts"
 import { newId } from "../../../src/base/Id.ts"
 import { type PathInput, show, type TreePath } from "../../../src/base/PathBytes.ts"
@@ -12,8 +14,10 @@ import { ProcessesRunning, WorkspaceClosed } from "../../../src/workspace/Worksp
 import type {
   Actor,
   Change,
+  CheckpointOptions,
   CheckpointOutcome,
   GrepMatch,
+  Quarantine,
   Workspace
 } from "../../../src/workspace/WorkspaceProvider.ts"
 import { applyBatch } from "./Batch.ts"
@@ -25,6 +29,8 @@ import type { HarvestInput } from "./Harvest.ts"
 import { locate } from "./Locate.ts"
 import type { OpenTree, Parts } from "./OpenTree.ts"
 import { ownDirectories } from "./OwnDirectories.ts"
+import { quarantineOf, told } from "./Quarantine.ts"
+import { type Frozen, freeze } from "./Quiesce.ts"
 import { removeTree } from "./RemoveTree.ts"
 import { settle } from "./Settle.ts"
 import { spoolUnreadable } from "./Spool.ts"
@@ -32,11 +38,23 @@ import { type Started, start } from "./Started.ts"
 
 type State = "open" | "closed"
 
+/** The branch and the commit that a workspace stands on, and who works in it by which right. */
+export interface Standing {
+  readonly branch: string
+  readonly base: string
+  readonly actor: Actor
+  readonly guard?: AuthorityGuard | undefined
+}
+
 export class OpenWorkspace {
   readonly tree: OpenTree
   readonly #parts: Omit<Parts, "tools">
   readonly #branch: string
   readonly #actor: Actor
+  readonly #guard: AuthorityGuard | undefined
+  /** What the guard's no came to; final. */
+  #lost: AuthorityLost | undefined
+  #quarantine: Quarantine | undefined
   readonly #beneath: Beneath
   readonly #lock = Semaphore.makeUnsafe(1)
   readonly #started = new Set<Started>()
@@ -45,11 +63,12 @@ export class OpenWorkspace {
   /** Of the last harvest whose outcome was committed or unchanged, with the commit it stands for. */
   #clean: { readonly commit: string; readonly fingerprint: string; readonly adoptable: boolean } | undefined
 
-  constructor(parts: Omit<Parts, "tools">, tree: OpenTree, at: { branch: string; base: string; actor: Actor }) {
+  constructor(parts: Omit<Parts, "tools">, tree: OpenTree, at: Standing) {
     this.#parts = parts
     this.tree = tree
     this.#branch = at.branch
     this.#actor = at.actor
+    this.#guard = at.guard
     this.#head = at.base
     this.#beneath = new Beneath(tree.root, tree.path)
   }
@@ -76,12 +95,63 @@ export class OpenWorkspace {
 
   /** One call at a time (W11), on an open workspace. */
   #serial<A, E>(work: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, E> {
-    return this.#lock.withPermits(1)(
-      settle<A, E>(async (signal) => {
-        this.#checkOpen()
-        return work(signal)
-      })
+    return this.#lock.withPermits(1)(this.#settled<A, E>(work))
+  }
+
+  #settled<A, E>(work: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, E> {
+    return settle<A, E>(async (signal) => {
+      this.#checkOpen()
+      return work(signal)
+    })
+  }
+
+  /** As `#serial`, for a call that changes something: only while the guard says yes (W18). */
+  #changing<A, E>(work: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, E> {
+    const allowed = Effect.suspend(() => this.#allowed<E>())
+    return this.#lock.withPermits(1)(Effect.andThen(allowed, this.#settled<A, E>(work)))
+  }
+
+  #allowed<E>(): Effect.Effect<void, E> {
+    // A closed workspace says so itself.
+    if (this.#guard === undefined || this.#state !== "open") return Effect.void
+    if (this.#lost !== undefined) return Effect.fail(this.#lost as E)
+    return this.#guard.pipe(
+      Effect.catchTag("AuthorityLost", (lost) =>
+        // Not interruptible: whoever gives up waiting must not leave the processes running and the files nowhere.
+        Effect.uninterruptible(
+          Effect.flatMap(
+            settle<AuthorityLost, E>(() => this.#loseTo(lost)),
+            Effect.fail
+          )
+        )
+      ),
+      Effect.mapError((error) => error as E)
     )
+  }
+
+  /** Ends what runs inside and keeps what no checkpoint holds. Where that is not possible, the end of the workspace keeps it. */
+  async #loseTo(lost: AuthorityLost): Promise<AuthorityLost> {
+    let failed = false
+    try {
+      await this.endProcesses()
+      if (this.tree.inside.alive && (await this.#preview()).changes.length > 0) await this.#keepAside()
+    } catch {
+      failed = this.#quarantine === undefined
+    }
+    this.#lost = told(lost, this.tree.id, this.#quarantine ?? null, failed || !this.tree.inside.alive)
+    return this.#lost
+  }
+
+  async #keepAside(): Promise<void> {
+    const { store } = this.#parts
+    const live = !this.tree.inside.quiet()
+    const at = { workspace: this.tree.id, head: this.#head, actor: this.#actor, live }
+    const { kept, harvested } = await quarantineOf(store, at, (request) =>
+      this.#harvesting((harvest) => store.checkpoint({ ...request, harvest }))
+    )
+    this.#quarantine = kept
+    const adoptable = !live && harvested.skipped.skipped === undefined
+    this.#clean = { commit: kept.commit, fingerprint: harvested.fingerprint, adoptable }
   }
 
   /** A working directory as the launcher takes it: absolute, inside, and a directory. */
@@ -114,26 +184,35 @@ export class OpenWorkspace {
   }
 
   /** Harvest and commit; see `checkpoint` of the contract. */
-  async commitHarvest(options: Parameters<Workspace["checkpoint"]>[0] = {}): Promise<CheckpointOutcome> {
-    const live = !this.tree.inside.quiet()
+  async commitHarvest(options: CheckpointOptions = {}, signal?: AbortSignal): Promise<CheckpointOutcome> {
+    const busy = !this.tree.inside.quiet()
+    const entering = (): boolean => [...this.#started].some((started) => started.entering())
+    const frozen =
+      busy && options.quiesce === true
+        ? await freeze(this.tree.inside, { workspace: this.tree.id, entering, signal })
+        : undefined
+    const live = busy && frozen === undefined
     if (live && options.allowLive !== true) this.#refuseLive()
     const operationId = options.operationId ?? newId("operation")
-    const { outcome, fingerprint, skipped } = await this.#harvesting((harvest) =>
-      this.#parts.store.checkpoint({
-        branch: this.#branch,
-        expectedHead: this.#head,
-        harvest,
-        message: options.message ?? "",
-        operationId,
-        actor: options.actor ?? this.#actor,
-        keepTimes: options.keepTimes ?? false,
-        live
-      })
+    const { outcome, fingerprint, skipped } = await this.#whileFrozen(frozen, () =>
+      this.#harvesting((harvest) =>
+        this.#parts.store.checkpoint({
+          branch: this.#branch,
+          expectedHead: this.#head,
+          harvest,
+          message: options.message ?? "",
+          operationId,
+          actor: options.actor ?? this.#actor,
+          keepTimes: options.keepTimes ?? false,
+          live,
+          ...(frozen === undefined ? {} : { quiesced: frozen.processes })
+        })
+      )
     )
     if (outcome.outcome === "committed" || outcome.outcome === "unchanged") {
       this.#head = outcome.commit
       // A live upper may have changed since; one that was unchanged may hold other times than its commit (W8).
-      const adoptable = outcome.outcome === "committed" && !live && skipped.skipped === undefined
+      const adoptable = outcome.outcome === "committed" && !busy && skipped.skipped === undefined
       if (outcome.outcome === "committed" || this.#clean?.fingerprint !== fingerprint) {
         this.#clean = { commit: outcome.commit, fingerprint, adoptable }
       }
@@ -141,19 +220,29 @@ export class OpenWorkspace {
     return { ...outcome, ...skipped }
   }
 
+  /** Whatever becomes of the capture, the processes that were stopped for it go on (W19). */
+  async #whileFrozen<A>(frozen: Frozen | undefined, capture: () => Promise<A>): Promise<A> {
+    try {
+      return await capture()
+    } finally {
+      await frozen?.thaw()
+    }
+  }
+
   #refuseLive(): void {
     const processes = this.tree.inside.processes().map(({ pid, command }) => ({ pid, command }))
     if (processes.length === 0) return
     throw new ProcessesRunning({
       message: `${processes.length} processes are still running inside the workspace.`,
-      remedy: "Wait for them or end them, or ask for `allowLive` and accept a state caught in mid-write.",
+      remedy:
+        "Wait for them or end them, ask for `quiesce`, or ask for `allowLive` and accept a state caught in mid-write.",
       workspace: this.tree.id,
       processes
     })
   }
 
   async #preview(): Promise<{ readonly changes: readonly Change[]; readonly fingerprint: string }> {
-    return this.#harvesting((harvest) => this.#parts.store.preview(this.#head, harvest))
+    return this.#harvesting((harvest) => this.#parts.store.preview(this.#quarantine?.commit ?? this.#head, harvest))
   }
 
   /** Ends everything inside; used before a capture that must be quiet, and at the end. */
@@ -191,7 +280,8 @@ export class OpenWorkspace {
     }
     if (kept !== undefined) return store.updateWorkspace(id, { state: "kept", note: kept })
     // Said before the files go: a process that is killed between the two leaves a directory to sweep, not a row without its files.
-    await store.updateWorkspace(id, { state: "closed" })
+    // A quarantined one goes on to say where its files are.
+    if (this.#quarantine === undefined) await store.updateWorkspace(id, { state: "closed" })
     crashPoint("workspace.closed")
     if (adopt && this.tree.projection === "overlay") {
       await layers.adopt(this.#clean!.commit, this.tree.lowers, this.tree.content)
@@ -236,7 +326,7 @@ export class OpenWorkspace {
     const root = Buffer.from(tree.path, "latin1").toString("utf8")
     const startProcess: Workspace["start"] = (argv, options = {}) =>
       Effect.acquireRelease(
-        this.#serial<Started, never>(async () => {
+        this.#changing<Started, never>(async () => {
           const cwd = this.#workingDirectory(options.cwd)
           this.#checkProgram(argv[0], options.env?.["PATH"])
           const started = await start(tree.inside, argv, options, cwd)
@@ -262,10 +352,10 @@ export class OpenWorkspace {
         spawn: startProcess as Workspace["environment"]["spawn"]
       },
       read: (path) => this.#serial(() => Direct.readFile(b, path)),
-      write: (path, bytes, options) => this.#serial(() => Direct.writeFile(b, path, bytes, options?.mode)),
-      splice: (path, offset, count, bytes) => this.#serial(() => Direct.splice(b, path, offset, count, bytes)),
-      edit: (path, find, replace) => this.#serial(() => Direct.edit(b, path, find, replace)),
-      apply: (operations) => this.#serial(() => applyBatch(b, operations, tree.work)),
+      write: (path, bytes, options) => this.#changing(() => Direct.writeFile(b, path, bytes, options?.mode)),
+      splice: (path, offset, count, bytes) => this.#changing(() => Direct.splice(b, path, offset, count, bytes)),
+      edit: (path, find, replace) => this.#changing(() => Direct.edit(b, path, find, replace)),
+      apply: (operations) => this.#changing(() => applyBatch(b, operations, tree.work)),
       list: (path) => this.#serial(async () => Direct.list(b, path)),
       stat: (path) => this.#serial(async () => Direct.stat(b, path)),
       glob: (pattern) =>
@@ -276,11 +366,11 @@ export class OpenWorkspace {
           return found.sort().map(show)
         }),
       grep: (pattern, options = {}) => this.#serial(() => this.#grep(pattern, options)),
-      copy: (from, to) => this.#serial(() => Direct.copy(b, from, to)),
-      move: (from, to) => this.#serial(() => Direct.move(b, from, to)),
-      remove: (path: PathInput) => this.#serial(async () => Direct.remove(b, path)),
+      copy: (from, to) => this.#changing(() => Direct.copy(b, from, to)),
+      move: (from, to) => this.#changing(() => Direct.move(b, from, to)),
+      remove: (path: PathInput) => this.#changing(async () => Direct.remove(b, path)),
       exec: (command, options = {}) =>
-        this.#serial(async (signal) => {
+        this.#changing(async (signal) => {
           const cwd = this.#workingDirectory(options.cwd)
           if (typeof command !== "string") this.#checkProgram(command[0], options.env?.["PATH"])
           const result = await exec(tree.inside, command, options, cwd, signal)
@@ -289,8 +379,8 @@ export class OpenWorkspace {
         }),
       start: startProcess,
       changes: this.#serial(async () => (await this.#preview()).changes),
-      checkpoint: (options) => this.#serial(() => this.commitHarvest(options)),
-      discard: (reason) => this.#serial(() => this.abandon(reason))
+      checkpoint: (options) => this.#changing((signal) => this.commitHarvest(options, signal)),
+      discard: (reason) => this.#changing(() => this.abandon(reason))
     }
   }
 }

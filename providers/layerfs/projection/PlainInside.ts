@@ -46,6 +46,7 @@ export const plainInside = (id: string, tree: string): EndableInside => {
     spawnOptions: (cwd) => ({ cwd: cwd === "" ? tree : cwd, detached: true }),
     saysNotStarted: () => false,
     processes,
+    procRoot: "/proc",
     quiet: () => processes().length === 0,
     variablesOfAll: { [marker]: id },
     variables,

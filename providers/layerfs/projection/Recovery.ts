@@ -8,7 +8,12 @@ import * as path from "node:path"
 import { newId } from "../../../src/base/Id.ts"
 import { isAlive } from "../../../src/base/ProcessIdentity.ts"
 import { RefNotFound, Unavailable, WorkspaceUnreadable } from "../../../src/workspace/WorkspaceError.ts"
-import type { CommitOptions, CheckpointOutcome, LeftWorkspace } from "../../../src/workspace/WorkspaceProvider.ts"
+import type {
+  CommitOptions,
+  CheckpointOutcome,
+  LeftWorkspace,
+  Quarantine
+} from "../../../src/workspace/WorkspaceProvider.ts"
 import type { WorkspaceRow } from "../RefStore.ts"
 import { bootId, kernelRelease, startTimeOf } from "./Machine.ts"
 import {
@@ -29,6 +34,9 @@ import { removeTree } from "./RemoveTree.ts"
 import type { StorePort } from "./StorePort.ts"
 
 type RecoveryParts = Omit<Parts, "tools"> & { readonly tools: Parts["tools"] | undefined }
+
+/** States in which a workspace may wait for a decision. */
+const waiting = ["open", "kept", "quarantined"] as const
 
 /** True when the process that keeps the workspace open is still that process. */
 const holderLives = (row: WorkspaceRow): boolean =>
@@ -62,7 +70,7 @@ const settleOrphans = async (rows: readonly WorkspaceRow[]): Promise<void> => {
 }
 
 const stateOf = (row: WorkspaceRow): LeftWorkspace["state"] | undefined => {
-  if (row.state === "kept") return "kept"
+  if (row.state === "kept" || row.state === "quarantined") return row.state
   return row.state === "open" && !outOfSight(row) && !holderLives(row) ? "interrupted" : undefined
 }
 
@@ -86,17 +94,18 @@ export const sweepWork = async (store: StorePort): Promise<void> => {
 
 export const listLeft = async (store: StorePort): Promise<readonly LeftWorkspace[]> => {
   await sweepWork(store)
-  const rows = await store.workspaces(["open", "kept"])
+  const rows = await store.workspaces(waiting)
   await settleOrphans(rows)
   return rows.flatMap((row) => {
     const state = stateOf(row)
     const { id, branch, base, projection, at } = row
-    return state === undefined ? [] : [{ id, branch, base, state, projection, since: at }]
+    const kept = row.quarantine === undefined ? {} : { quarantine: row.quarantine }
+    return state === undefined ? [] : [{ id, branch, base, state, projection, since: at, ...kept }]
   })
 }
 
 const leftRow = async (store: StorePort, id: string): Promise<WorkspaceRow> => {
-  const row = (await store.workspaces(["open", "kept"])).find((found) => found.id === id)
+  const row = (await store.workspaces(waiting)).find((found) => found.id === id)
   if (row !== undefined && stateOf(row) !== undefined) return row
   throw new RefNotFound({
     message: row === undefined ? "No workspace with this id waits for a decision." : "The workspace is open and alive.",
@@ -176,6 +185,21 @@ const reopen = async (parts: RecoveryParts, row: WorkspaceRow): Promise<OpenTree
   }
 }
 
+/** The files are a commit already: a branch of its own begins there, and the operation id names that commit. */
+const recoverQuarantined = async (
+  store: StorePort,
+  { id }: WorkspaceRow,
+  { commit }: Quarantine,
+  options: CommitOptions
+): Promise<{ readonly branch: string; readonly checkpoint: CheckpointOutcome }> => {
+  const branch = await store.fork(commit, `recovered-${id}`, options.operationId ?? `${id}.recovery-branch`)
+  const kept = await store.resolve(commit)
+  if (kept === undefined)
+    throw new RefNotFound({ message: "The quarantined commit is gone.", remedy: "Run verify.", ref: commit })
+  await store.updateWorkspace(id, { state: "closed", note: `recovered to ${branch.id}` })
+  return { branch: branch.id, checkpoint: { outcome: "unchanged", commit, root: kept.root } }
+}
+
 /** The upper stands against the layers it was mounted on, so the recovered branch starts at their commit. */
 export const recoverLeft = async (
   parts: RecoveryParts,
@@ -183,6 +207,7 @@ export const recoverLeft = async (
   options: CommitOptions = {}
 ): Promise<{ readonly branch: string; readonly checkpoint: CheckpointOutcome }> => {
   const row = await leftRow(parts.store, id)
+  if (row.quarantine !== undefined) return recoverQuarantined(parts.store, row, row.quarantine, options)
   const tree = await reopen(parts, row)
   try {
     // Named by the workspace: a recovery that is repeated after a crash finds its own branch and commit again.

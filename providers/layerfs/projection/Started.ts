@@ -10,12 +10,15 @@ import { checkArguments, spawnFailed } from "./Exec.ts"
 import { identifyFromHere } from "../../../src/base/ProcessIdentity.ts"
 import { childOf } from "./Holder.ts"
 import type { EndableInside, Inside } from "./Inside.ts"
+import { watchLauncher } from "./Launcher.ts"
 import { variablesFor } from "./Variables.ts"
 
 /** A started process and the way to end it when its scope ends. */
 export interface Started {
   readonly process: SpawnedProcess
   readonly end: () => Promise<void>
+  /** The launcher runs and its program cannot be seen inside yet. */
+  readonly entering: () => boolean
 }
 
 /** The caller has checked that the program is there: see `locate`. */
@@ -35,6 +38,8 @@ export const start = async (
     ...tree.spawnOptions(cwd)
   })
   child.stdin.on("error", () => undefined)
+  const enters = launched.length > argv.length
+  const unwatch = child.pid === undefined || !enters ? () => undefined : watchLauncher(child.pid)
   const leader = { running: true }
   let ended = false
   const end = async (): Promise<void> => {
@@ -44,6 +49,7 @@ export const start = async (
   const exit = new Promise<ProcessExit>((resolve) => {
     child.once("exit", (code, signal) => {
       leader.running = false
+      unwatch()
       // A tree that ended as a whole leaves no namespace behind; one that did not stays visible until it is killed.
       const settled = tree.quiet() || tree.processes().length === 0 ? end() : Promise.resolve()
       void settled.finally(() => resolve({ code, signal }))
@@ -55,6 +61,7 @@ export const start = async (
       child.once("error", (error) => reject(spawnFailed(argv[0], error.message)))
     })
   } catch (error) {
+    unwatch()
     await tree.end()
     throw error
   }
@@ -82,6 +89,7 @@ export const start = async (
       kill: (how) => Effect.promise(() => kill(how?.graceMs ?? 2000)),
       provenGone: Effect.sync(() => ended || (!leader.running && (!tree.alive || tree.processes().length === 0)))
     },
+    entering: () => leader.running && enters && childOf(child.pid!) === undefined,
     end: async () => {
       await kill(0)
       for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy()

@@ -17,8 +17,10 @@ export interface CheckpointRequest {
   readonly operationId: string
   readonly actor: Actor
   readonly keepTimes: boolean
-  /** Copied into the outcome. */
+  /** Kept with the commit and copied into the outcome. */
   readonly live: boolean
+  /** Copied into the outcome. */
+  readonly quiesced?: number
 }
 
 /** Nothing was committed when `unreadable` is not empty: the same request is repeated with a spool. */

@@ -73,7 +73,8 @@ const projectionsOver = (store: StorePort, now: () => number): Projections => {
     const workspace = new OpenWorkspace({ store, layers }, tree, {
       branch: branch.id,
       base,
-      actor: options.actor ?? {}
+      actor: options.actor ?? {},
+      guard: options.guard
     })
     try {
       await workspace.own(options.ownDirs ?? [])
