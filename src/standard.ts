@@ -14,6 +14,7 @@ import { lazyWorkspaces } from "./assembly/LazyWorkspaces.ts"
 import { type AssemblyError, authorityLayer } from "./assembly/Preset.ts"
 import type { ProviderName } from "./assembly/Registry.ts"
 import { storeDirectory } from "./assembly/StoreDefault.ts"
+import type { ByteSize } from "./base/ByteSize.ts"
 import { exploreModule } from "./explore/ExploreGraph.ts"
 import type { Authority } from "./governance/Authority.ts"
 import { workModule } from "./governance/WorkModule.ts"
@@ -32,6 +33,10 @@ export interface StandardOptions {
   readonly project?: string
   /** Which workspace provider the application asks for; `off` answers every workspace call with what to switch on. */
   readonly workspaces?: "layerfs" | "off"
+  /** What the workspace store may hold at most: bytes, or text such as `"2 GiB"`. Beyond it, calls are `StoreQuotaExceeded` (W15). */
+  readonly storeQuota?: ByteSize
+  /** What one imported project, with all its branches, may add to the store at most. */
+  readonly projectQuota?: ByteSize
 }
 
 const off = Effect.fail(
@@ -56,7 +61,13 @@ export const standard = (
   const core = authorityLayer({
     preset: "standard",
     options,
-    allowed: { store: "path", project: "path", workspaces: ["layerfs", "off"] },
+    allowed: {
+      store: "path",
+      project: "path",
+      workspaces: ["layerfs", "off"],
+      storeQuota: "size",
+      projectQuota: "size"
+    },
     modules: [workModule, sessionModule, exploreModule],
     enabled
   })
@@ -70,7 +81,15 @@ export const standard = (
           ? off
           : Effect.gen(function* () {
               const provider = yield* registry.load("layerfs", "first use of a workspace")
-              const made = yield* provider.openLayerFs({ store: directory })
+              const { storeQuota, projectQuota } = options
+              const quota = {
+                ...(storeQuota === undefined ? {} : { storeQuota }),
+                ...(projectQuota === undefined ? {} : { projectQuota })
+              }
+              // The preset has looked at the sizes before anything was opened.
+              const made = yield* provider
+                .openLayerFs({ store: directory, ...quota })
+                .pipe(Effect.catchTag("StoreOptionInvalid", Effect.die))
               registry.markReady("layerfs", true)
               return made
             })

@@ -101,6 +101,7 @@ export const commitEdit = async (context: CommitContext, input: Edit): Promise<C
   const base = refs.commit(input.expectedHead)
   if (base === undefined) throw refNotFound(input.expectedHead)
   try {
+    objects.allow(refs.allowance(base.project))
     const editor = new TreeEditor(trees, base)
     input.edit(editor, objects)
     const written = editor.write(objects)

@@ -45,11 +45,13 @@ const migrations: readonly Migration[] = [
   },
   {
     version: 2,
-    name: "live commits",
-    // What the outcome of a checkpoint said before it had a column.
+    name: "live commits, bytes of a project",
+    // What the outcome of a checkpoint said before it had a column; and an only project holds what the store holds.
     sql: `
       ALTER TABLE commits ADD COLUMN live INTEGER NOT NULL DEFAULT 0;
-      UPDATE commits SET live = 1 WHERE operation IN (SELECT id FROM operations WHERE json_extract(result, '$.live') = 1);`
+      UPDATE commits SET live = 1 WHERE operation IN (SELECT id FROM operations WHERE json_extract(result, '$.live') = 1);
+      ALTER TABLE projects ADD COLUMN stored INTEGER;
+      UPDATE projects SET stored = (SELECT coalesce(sum(length), 0) FROM packs) WHERE (SELECT count(*) FROM projects) = 1;`
   }
 ]
 

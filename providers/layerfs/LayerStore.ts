@@ -11,6 +11,7 @@ import { decodeError } from "./ErrorTransfer.ts"
 import type { StoreDirectories } from "./StoreDirectory.ts"
 import { openStoreDirectories } from "./StoreDirectory.ts"
 import type { Calls } from "./StoreCalls.ts"
+import { type QuotaOptions, quotaOf, type StoreQuota } from "./StoreQuota.ts"
 import { workerUrl } from "./WorkerUrl.ts"
 
 /** What the worker sends. */
@@ -28,6 +29,7 @@ export interface WorkerSetup {
   readonly role: "store"
   readonly directories: StoreDirectories
   readonly durability: Durability
+  readonly quota: StoreQuota
 }
 
 export interface CallOptions {
@@ -36,7 +38,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal
 }
 
-export interface LayerStoreOptions {
+export interface LayerStoreOptions extends QuotaOptions {
   /** The store's directory; `layerfs/` is made below it. */
   readonly store: string
   readonly durability?: Durability
@@ -61,11 +63,12 @@ interface Waiting {
   readonly onProgress: ((progress: Progress) => void) | undefined
 }
 
-/** Opens or makes a store. Rejects with `StoreLocation`, `Busy`, `StorageFailure`, `StoreMoved`. */
+/** Opens or makes a store. Rejects with `StoreLocation`, `StoreOptionInvalid`, `Busy`, `StorageFailure`, `StoreMoved`. */
 export const openLayerStore = async (options: LayerStoreOptions): Promise<LayerStore> => {
+  const quota = quotaOf(options)
   const directories = openStoreDirectories(options.store)
   const durability = options.durability ?? "full"
-  const setup: WorkerSetup = { role: "store", directories, durability }
+  const setup: WorkerSetup = { role: "store", directories, durability, quota }
   const worker = new Worker(workerUrl(), { workerData: setup, execArgv: [] })
   const waiting = new Map<number, Waiting>()
   let next = 0

@@ -43,6 +43,8 @@ export class PackAppender {
   #isNew: boolean
   #position: number
   #committed: number
+  /** Throws when what was appended since the last commit is more than may be. */
+  #allowed: ((appended: number) => void) | undefined
 
   constructor(directory: string, id: number, length: number) {
     this.id = id
@@ -64,9 +66,15 @@ export class PackAppender {
     return this.#position
   }
 
+  /** Until the next commit or rewind, `append` asks first, and throws what it throws (W15). */
+  allow(allowed: ((appended: number) => void) | undefined): void {
+    this.#allowed = allowed
+  }
+
   /** Appends bytes; returns where they begin. Nothing is durable before `sync`. */
   append(bytes: Uint8Array): number {
     const at = this.#position
+    this.#allowed?.(at + bytes.length - this.#committed)
     let done = 0
     while (done < bytes.length) done += writeSync(this.#fd, bytes, done, bytes.length - done, at + done)
     this.#position = at + bytes.length
@@ -86,10 +94,12 @@ export class PackAppender {
   /** The index now knows everything up to here. */
   committed(): void {
     this.#committed = this.#position
+    this.#allowed = undefined
   }
 
   /** Cuts what was appended since the last commit. */
   rewind(): void {
+    this.#allowed = undefined
     if (this.#position === this.#committed) return
     ftruncateSync(this.#fd, this.#committed)
     this.#position = this.#committed

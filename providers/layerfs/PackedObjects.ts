@@ -255,6 +255,11 @@ export class ObjectWriter implements ObjectStore {
     this.#openBytes = 0
   }
 
+  /** See `PackAppender.allow`. */
+  allow(allowed: ((appended: number) => void) | undefined): void {
+    this.#pack.allow(allowed)
+  }
+
   /** Starts writing pack bytes to the disk early, so that the last `flush` waits for little. */
   syncSoFar(): void {
     this.#pack.sync()

@@ -10,7 +10,7 @@ import { isCoppiceError } from "../../src/base/CoppiceError.ts"
 import { newId } from "../../src/base/Id.ts"
 import { fromInput, join, show, type TreePath } from "../../src/base/PathBytes.ts"
 import type { Busy, StorageFailure, StoreMoved } from "../../src/sqlite/Database.ts"
-import { CandidateRefused, type StoreLocation } from "../../src/workspace/WorkspaceError.ts"
+import { CandidateRefused, type StoreLocation, type StoreOptionInvalid } from "../../src/workspace/WorkspaceError.ts"
 import type {
   BranchInfo,
   CommitInfo,
@@ -25,7 +25,7 @@ import type { BranchRow, CommitRow } from "./RefStore.ts"
 import type { Calls, FailureOf, FoundEntry } from "./StoreCalls.ts"
 import { storePortOf } from "./StorePortOf.ts"
 
-export type OpenFailure = StoreLocation | Busy | StorageFailure | StoreMoved
+export type OpenFailure = StoreLocation | StoreOptionInvalid | Busy | StorageFailure | StoreMoved
 
 /** Version of the provider, part of every candidate (W5). */
 export const layerFsVersion = "1"
@@ -44,7 +44,7 @@ const storeManifest: Omit<Manifest, keyof ProjectionManifest | "durability"> = {
   merge: false,
   blame: false,
   collect: false,
-  quota: false,
+  quota: true,
   crossMachine: false
 }
 
@@ -86,7 +86,7 @@ const lastPart = (path: TreePath): string => show(path.split("/").findLast((part
 
 /**
  * Opens or makes the store in `options.store` and offers it until the scope ends.
- * Fails with `StoreLocation`, `Busy`, `StorageFailure`, `StoreMoved`.
+ * Fails with `StoreLocation`, `StoreOptionInvalid`, `Busy`, `StorageFailure`, `StoreMoved`.
  */
 export const makeLayerFs = Effect.fnUntraced(function* (
   options: LayerStoreOptions,

@@ -8,6 +8,7 @@ import type { Database, Row } from "../../src/sqlite/Database.ts"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { idFromBytes, idToBytes } from "./ObjectId.ts"
 import { insertObjects } from "./PackedObjects.ts"
+import { allowance, charge, type StoreQuota } from "./StoreQuota.ts"
 import type { AddCommit, Added, BranchRow, CommitRow, ProjectRow, RefStore, WorkspaceRow } from "./RefStore.ts"
 
 const commitOf = (row: Row): CommitRow => ({
@@ -33,9 +34,11 @@ const branchOf = (row: Row): BranchRow => ({
 
 export class SqliteRefs implements RefStore {
   readonly #db: Database
+  readonly #quota: StoreQuota
 
-  constructor(db: Database) {
+  constructor(db: Database, quota: StoreQuota) {
     this.#db = db
+    this.#quota = quota
   }
 
   commit(id: string): CommitRow | undefined {
@@ -53,6 +56,11 @@ export class SqliteRefs implements RefStore {
     if (row === undefined) return undefined
     const source = row["source"] === null ? null : Buffer.from(row["source"] as Uint8Array).toString("latin1")
     return { id: String(row["id"]), name: String(row["name"]), source }
+  }
+
+  /** See `allowance` of the quota. A project that is about to be made has added nothing yet. */
+  allowance(project: string): ((appended: number) => void) | undefined {
+    return allowance(this.#db, this.#quota, project)
   }
 
   storeId(): string {
@@ -89,8 +97,9 @@ export class SqliteRefs implements RefStore {
         const actual = this.branch(input.branch.id)?.head ?? ""
         if (actual !== input.branch.expectedHead) return { kind: "headMoved", actualHead: actual }
       }
-      insertObjects(this.#db, input.objects, input.packLengths)
       if (input.layer !== undefined) this.#insertProject(input.layer.project)
+      charge(this.#db, this.#quota, commit.project, input.packLengths)
+      insertObjects(this.#db, input.objects, input.packLengths)
       this.#insertCommit(commit)
       if (input.layer !== undefined) {
         const { id, project } = input.layer
@@ -107,7 +116,12 @@ export class SqliteRefs implements RefStore {
 
   #insertProject(project: ProjectRow): void {
     const source = project.source === null ? null : Buffer.from(project.source, "latin1")
-    this.#db.run("INSERT INTO projects (id, name, source) VALUES (?, ?, ?)", project.id, project.name, source)
+    this.#db.run(
+      "INSERT INTO projects (id, name, source, stored) VALUES (?, ?, ?, 0)",
+      project.id,
+      project.name,
+      source
+    )
   }
 
   #insertCommit(commit: CommitRow): void {

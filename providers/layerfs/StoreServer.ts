@@ -56,7 +56,7 @@ class OpenStore {
   private constructor(setup: WorkerSetup, db: Database) {
     this.setup = setup
     this.db = db
-    this.refs = new SqliteRefs(db)
+    this.refs = new SqliteRefs(db, setup.quota)
     this.reader = new ObjectReader(db, setup.directories.packs)
     // What the running commit wrote is visible to it before the index knows it.
     this.trees = new StoredTrees({ read: (id) => (this.#objects ?? this.reader).read(id) })
@@ -88,6 +88,7 @@ class OpenStore {
   /** An import has a pack of its own, so that commits go on beside it. */
   async import<A>(scope: CallScope, run: (context: ImportContext) => Promise<A>): Promise<A> {
     const pack = await acquirePack(this.db, this.setup.directories.packs, this.#writer)
+    pack.allow(this.refs.allowance("a new project"))
     try {
       return await run({
         refs: this.refs,
@@ -219,7 +220,7 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
         store.resolve(to),
         paths === null ? null : new Set(paths)
       ),
-    stats: () => readStats(store.db, store.setup.directories),
+    stats: () => readStats(store.db, store.setup.directories, store.setup.quota),
     verify: (_, { progress }) => verifyStore({ refs, trees, reader, progress }),
     materialise: ({ commit, target, phase }, { progress }) =>
       materialise({ trees, reader, progress, phase: phase ?? "materialise" }, store.resolve(commit), target),

@@ -23,7 +23,9 @@ export const openLayerFs = (options: LayerStoreOptions): Effect.Effect<Workspace
  *
  * `store` is the store's directory (`layerfs/` is made below it); it must be on a local disk and belong to this user.
  * `durability`: `full` (default) survives power loss, `normal` a killed process, `disposable` neither; it is named in every
- * result. Fails with `StoreLocation` (choose another directory), `Busy` (another process holds it: repeat), `StorageFailure`
+ * result. `storeQuota` and `projectQuota` cap the bytes of objects in the store and those that one project may add, as bytes or as
+ * text such as `"2 GiB"`: a call that would pass one is `StoreQuotaExceeded` and changes nothing; the index, cached layers and open
+ * workspaces are not counted. Fails with `StoreOptionInvalid` (give a size), `StoreLocation` (choose another directory), `Busy` (another process holds it: repeat), `StorageFailure`
  * (see its remedy), `StoreMoved` (use the Coppice that wrote it).
  *
  * ```ts

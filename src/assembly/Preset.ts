@@ -6,6 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import { parseByteSize } from "../base/ByteSize.ts"
 import { errorFields } from "../base/CoppiceError.ts"
 import { Authority } from "../governance/Authority.ts"
 import type { AuthorityModule } from "../governance/Module.ts"
@@ -34,8 +35,8 @@ export type AssemblyError = PresetOptionsError | StoreLocation | AuthorityUnusab
 
 export const coppiceVersion = "0.1.0"
 
-/** What an option may be: a path, or one of these words. */
-export type OptionValues = "path" | readonly string[]
+/** What an option may be: a path, a size in bytes (see ByteSize), or one of these words. */
+export type OptionValues = "path" | "size" | readonly string[]
 
 export interface PresetParts {
   readonly preset: AssemblyReport["preset"]
@@ -68,12 +69,22 @@ const wrongOption = ({ preset, options, allowed }: PresetParts): PresetOptionsEr
         remedy: `Remove it, or use one of ${Object.keys(allowed).join(", ")}.`
       })
     }
-    const fits = values === "path" ? typeof value === "string" && value !== "" : values.includes(value as string)
+    const fits =
+      values === "path"
+        ? typeof value === "string" && value !== ""
+        : values === "size"
+          ? parseByteSize(value) !== undefined
+          : values.includes(value as string)
     if (value !== undefined && !fits) {
       return new PresetOptionsError({
         option,
         message: `The option ${option} of the preset ${preset} has a value that it does not take.`,
-        remedy: values === "path" ? "Give the path of a directory." : `Give one of ${values.join(", ")}.`
+        remedy:
+          values === "path"
+            ? "Give the path of a directory."
+            : values === "size"
+              ? 'Give whole bytes from 0 up, or text such as "64 MiB".'
+              : `Give one of ${values.join(", ")}.`
       })
     }
   }

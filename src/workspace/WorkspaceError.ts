@@ -141,6 +141,24 @@ export class ExportRefused extends Schema.TaggedError<ExportRefused>()("ExportRe
   path: Schema.String
 }) {}
 
+/** A cap of the store would be passed; nothing was stored, an open workspace keeps its files (W15). */
+export class StoreQuotaExceeded extends Schema.TaggedError<StoreQuotaExceeded>()("StoreQuotaExceeded", {
+  ...errorFields("STORE_QUOTA_EXCEEDED"),
+  scope: Schema.Literals(["store", "project"]),
+  /** Id of the project, or `store`. */
+  name: Schema.String,
+  limitBytes: Schema.Number,
+  usedBytes: Schema.Number,
+  /** What the call would have added, or had added when it was stopped. */
+  neededBytes: Schema.Number
+}) {}
+
+/** An option of the store has no value that it could have. Nothing was opened. */
+export class StoreOptionInvalid extends Schema.TaggedError<StoreOptionInvalid>()("StoreOptionInvalid", {
+  ...errorFields("STORE_OPTION_INVALID"),
+  option: Schema.String
+}) {}
+
 /** An operating system call failed in a way no other error describes (`ENOSPC`, `EIO`, …). `syscallCode` is its name. */
 export class FileSystemFailure extends Schema.TaggedError<FileSystemFailure>()("FileSystemFailure", {
   ...errorFields("FILE_SYSTEM_FAILURE"),
@@ -166,5 +184,7 @@ export const workspaceErrors = {
   ImportRefused,
   ObjectDamaged,
   ExportRefused,
+  StoreQuotaExceeded,
+  StoreOptionInvalid,
   FileSystemFailure
 } as const

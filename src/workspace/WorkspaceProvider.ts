@@ -50,6 +50,7 @@ export type StoreError =
   | E.Unavailable
   | E.StoreLocation
   | E.ObjectDamaged
+  | E.StoreQuotaExceeded
   | E.FileSystemFailure
 
 export type PathFailure = E.PathError | E.OutsideWorkspace

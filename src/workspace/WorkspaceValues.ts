@@ -290,6 +290,10 @@ export interface StoreStats {
   readonly indexBytes: number
   readonly commits: number
   readonly branches: number
+  /** What the store and each project may hold at most, in bytes as `storedBytes` counts them; null is no cap (W15). */
+  readonly quota: { readonly storeBytes: number | null; readonly projectBytes: number | null }
+  /** What each project added to the store; null for one that is older than the count. */
+  readonly projects: readonly { readonly id: string; readonly name: string; readonly storedBytes: number | null }[]
 }
 
 export interface VerifyReport {
