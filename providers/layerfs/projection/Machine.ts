@@ -129,6 +129,10 @@ const tryOverlay = async (tools: Tools, work: string): Promise<readonly Missing[
     const script = `cd "$1" && "$2" -t overlay -o userxattr,lowerdir=lower,upperdir=upper,workdir=work overlay at && : > at/probe`
     const overlay = await run([...namespaces, tools.sh, "-c", script, "sh", scratch, tools.mount])
     if (overlay.code === 0 && fs.existsSync(path.join(scratch, "upper", "probe"))) return []
+    // Says nothing about the machine.
+    if (overlay.stderr.includes("No space left")) {
+      throw Object.assign(new Error("no space for the probe"), { code: "ENOSPC", syscall: "mount" })
+    }
     return [
       {
         what: `overlayfs with userxattr on the store's file system (${lastLine(overlay.stderr)})`,

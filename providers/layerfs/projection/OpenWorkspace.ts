@@ -284,7 +284,8 @@ export class OpenWorkspace {
     if (this.#quarantine === undefined) await store.updateWorkspace(id, { state: "closed" })
     crashPoint("workspace.closed")
     if (adopt && this.tree.projection === "overlay") {
-      await layers.adopt(this.#clean!.commit, this.tree.lowers, this.tree.content)
+      // Only an economy: where it fails (a full disk), the commit's layer is made from the store when it is asked for.
+      await layers.adopt(this.#clean!.commit, this.tree.lowers, this.tree.content).catch(() => undefined)
       crashPoint("workspace.adopted")
     }
     await removeTree(this.tree.work)

@@ -38,7 +38,12 @@ const projectionsOver = (store: StorePort, now: () => number): Projections => {
   let probed: Promise<Probe> | undefined
   // Once a process, before its first workspace. What cannot be swept now is tried again by the next one.
   let swept: Promise<void> | undefined
-  const probe = (): Promise<Probe> => (probed ??= probeMachine(path.join(store.directory, "work")))
+  // An answer is kept, a failure to find out (a full disk) is not.
+  const probe = (): Promise<Probe> =>
+    (probed ??= probeMachine(path.join(store.directory, "work")).catch((error) => {
+      probed = undefined
+      throw error
+    }))
 
   const choose = async (wanted: Projection | "auto"): Promise<{ projection: Projection; namespaces: boolean }> => {
     const overlay = (await probe()).projections.find((found) => found.projection === "overlay")!
