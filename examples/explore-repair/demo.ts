@@ -61,6 +61,11 @@ if (args.help === true) {
   process.exit(0)
 }
 if (args.repo !== undefined) {
+  const missing = args.verify === undefined ? "--verify CMD" : args.attempt.length === 0 ? "--attempt CMD" : undefined
+  if (missing !== undefined) {
+    console.error(`--repo needs ${missing}.\n\n${usage}`)
+    process.exit(2)
+  }
   const { runRepository } = await import("../any-repository/run.ts")
   const given = { prepare: args.prepare, verify: args.verify, record: args.record }
   process.exit(

@@ -1,0 +1,71 @@
+/** `npm run demo -- --repo`: the command line of the demo on a repository of somebody's own. */
+import { execFileSync, spawnSync } from "node:child_process"
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { afterEach, expect, it } from "vitest"
+
+const demo = fileURLToPath(new URL("../../examples/explore-repair/demo.ts", import.meta.url))
+const cleanups: string[] = []
+afterEach(() => {
+  for (const path of cleanups.splice(0)) rmSync(path, { recursive: true, force: true })
+})
+
+const ground = () => {
+  const root = mkdtempSync(join(tmpdir(), "coppice-cli-"))
+  cleanups.push(root)
+  const repository = join(root, "repo")
+  mkdirSync(repository)
+  const git = (...args: string[]) =>
+    execFileSync("git", ["-c", "user.name=t", "-c", "user.email=t@example.invalid", ...args], { cwd: repository })
+  git("init", "-q")
+  writeFileSync(join(repository, "value.txt"), "wrong\n")
+  git("add", "-A")
+  git("commit", "-qm", "base")
+  // Uncommitted on purpose.
+  writeFileSync(join(repository, "check.sh"), "grep -qx right value.txt\n")
+  const run = (...args: string[]) =>
+    spawnSync(process.execPath, [demo, "--repo", repository, ...args], {
+      encoding: "utf8",
+      env: { ...process.env, XDG_STATE_HOME: join(root, "state") }
+    })
+  return { root, repository, record: join(root, "record"), run }
+}
+
+it("J2 W16 --repo runs attempts on a repository, prints one object, and leaves a patch and nothing else", () => {
+  const { run, record, repository } = ground()
+  const args = [
+    "--record",
+    record,
+    "--attempt",
+    "exit 1",
+    "--attempt",
+    "echo right > value.txt",
+    "--verify",
+    "sh check.sh",
+    "--json"
+  ]
+  const { stdout, stderr, status } = run(...args)
+  const result = JSON.parse(stdout)
+  expect([status, result.ok, stderr.includes("accepted")]).toEqual([0, true, true])
+  expect(result.attempts.map((a: { outcome: string }) => a.outcome)).toEqual(["failed", "accepted"])
+  expect(result.leftovers).toEqual({ mounts: [], processes: [], directories: [] })
+  expect(result.source).toMatchObject({ changes: 1, examples: ["check.sh"] })
+  execFileSync("git", ["apply", result.accepted.patch], { cwd: repository })
+  expect(readFileSync(join(repository, "value.txt"), "utf8")).toBe("right\n")
+}, 240_000)
+
+it("P3 what is wrong is said with a remedy: the exit code tells usage from failure, and no record is made", () => {
+  const { run, root, record } = ground()
+  const inside = run("--attempt", "true", "--verify", "true", "--record", join(root, "repo", "record"))
+  expect([inside.status, inside.stderr]).toEqual([1, expect.stringContaining("IMPORT_REFUSED")])
+  const noVerify = run("--attempt", "true", "--record", record, "--json")
+  expect([noVerify.status, noVerify.stderr]).toEqual([2, expect.stringContaining("--repo needs --verify CMD")])
+  const empty = run("--attempt", "true", "--verify", " ", "--record", record, "--json")
+  expect([empty.status, JSON.parse(empty.stdout).error]).toEqual([1, "REPAIR_OPTIONS"])
+  const unknown = run("--frobnicate")
+  expect([unknown.status, unknown.stderr]).toEqual([2, expect.stringContaining("--prepare CMD")])
+  expect(spawnSync(process.execPath, [demo, "--verify", "true"]).status).toBe(2)
+  expect(existsSync(join(root, "repo", "record"))).toBe(false)
+}, 240_000)
