@@ -48,6 +48,8 @@ export interface Scan {
   readonly directories: number
   readonly symlinks: number
   readonly bytes: number
+  /** Names met, what was left out included. */
+  readonly seen: number
 }
 
 const specialKinds: ReadonlyMap<number, string> = new Map([
@@ -183,7 +185,7 @@ export const scan = async (
       }
     }
   }
-  return { root, files, directories, symlinks, bytes }
+  return { root, files, directories, symlinks, bytes, seen }
 }
 
 /** The name of a system error; anything else is a bug and goes on. */

@@ -251,7 +251,7 @@ export const materialise = async (
   commit: Pick<CommitRow, "root" | "times">,
   target: TreePath
 ): Promise<{ files: number; bytes: number }> => {
-  const { trees, reader } = context
+  const { trees, reader, phase } = context
   const planned = plan(trees, commit)
   const directory = Buffer.from(target, "latin1")
   const undo = claimTarget(directory)
@@ -268,15 +268,7 @@ export const materialise = async (
       if (length % 512 !== 0) await tar.write(padding(length))
       files += 1
       bytes += file.size
-      if (files % 500 === 0) {
-        context.progress({
-          phase: context.phase,
-          files,
-          bytes,
-          totalFiles: planned.files.length,
-          totalBytes: planned.bytes
-        })
-      }
+      context.progress({ phase, files, bytes, totalFiles: planned.files.length, totalBytes: planned.bytes })
     }
     for (const link of planned.links) await tar.write(tarHeader(link))
     await tar.end()

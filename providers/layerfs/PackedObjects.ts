@@ -120,6 +120,12 @@ export class ObjectReader {
     return fd
   }
 
+  /** What `all` will go through. */
+  totals(): { readonly totalFiles: number; readonly totalBytes: number } {
+    const row = this.#db.get("SELECT count(*) AS objects, coalesce(sum(length), 0) AS bytes FROM objects")
+    return { totalFiles: Number(row?.["objects"] ?? 0), totalBytes: Number(row?.["bytes"] ?? 0) }
+  }
+
   /** Forgets decompressed groups, so that the next read goes to the file. */
   forget(): void {
     this.#groups.clear()
@@ -296,7 +302,7 @@ export class ObjectWriter implements ObjectStore {
     this.#pack.rewind()
   }
 
-  verify(onDamaged: (id: Digest) => void, onProgress?: (objects: number) => void): number {
+  verify(onDamaged: (id: Digest) => void, onProgress?: (objects: number, bytes: number) => void): number {
     return verifyObjects(this.#reader, onDamaged, onProgress)
   }
 }
@@ -305,10 +311,11 @@ export class ObjectWriter implements ObjectStore {
 export const verifyObjects = (
   reader: ObjectReader,
   onDamaged: (id: Digest) => void,
-  onProgress?: (objects: number) => void
+  onProgress?: (objects: number, bytes: number) => void
 ): number => {
   reader.forget()
   let count = 0
+  let bytes = 0
   for (const { id, place } of reader.all()) {
     try {
       reader.readPlace(id, place)
@@ -317,7 +324,8 @@ export const verifyObjects = (
       onDamaged(id)
     }
     count += 1
-    if (count % 1000 === 0) onProgress?.(count)
+    bytes += place.length
+    onProgress?.(count, bytes)
   }
   return count
 }

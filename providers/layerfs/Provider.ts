@@ -10,6 +10,7 @@ import { isCoppiceError } from "../../src/base/CoppiceError.ts"
 import { newId } from "../../src/base/Id.ts"
 import { fromInput, join, show, type TreePath } from "../../src/base/PathBytes.ts"
 import type { Busy, StorageFailure, StoreMoved } from "../../src/sqlite/Database.ts"
+import { unsupported } from "../../src/workspace/Unsupported.ts"
 import { CandidateRefused, type StoreLocation, type StoreOptionInvalid } from "../../src/workspace/WorkspaceError.ts"
 import type {
   BranchInfo,
@@ -42,6 +43,8 @@ const storeManifest: Omit<Manifest, keyof ProjectionManifest | "durability"> = {
   sparseFiles: true,
   nonUtf8Names: true,
   merge: false,
+  conflictReport: false,
+  history: true,
   blame: false,
   collect: false,
   quota: true,
@@ -208,6 +211,12 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
       call("materialise", { commit: ref, target: fromInput(target), phase: "export" }, progressTo(options.onProgress)),
     exportPatch: ({ from, to, paths }) =>
       call("exportPatch", { from, to, paths: paths === undefined ? null : paths.map(fromInput) }),
+    importGit: () => unsupported("importGit"),
+    merge: () => unsupported("merge"),
+    blame: () => unsupported("blame"),
+    exportTar: () => unsupported("exportTar"),
+    retire: () => unsupported("retire"),
+    collect: unsupported("collect"),
     stats: Effect.suspend(() => call("stats", {})),
     verify: (options = {}) => call("verify", {}, progressTo(options.onProgress))
   }

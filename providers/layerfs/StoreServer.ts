@@ -23,6 +23,7 @@ import { createEmpty, type ImportContext, importDirectory } from "./Import.ts"
 import { openIndex } from "./IndexSchema.ts"
 import type { Reply, Request, WorkerSetup } from "./LayerStore.ts"
 import { materialise } from "./Materialise.ts"
+import { ProgressMeter } from "./ProgressMeter.ts"
 import { acquirePack, type PackAppender, reclaimPacks, releasePack } from "./PackFile.ts"
 import { ObjectReader, ObjectWriter } from "./PackedObjects.ts"
 import type { CommitRow } from "./RefStore.ts"
@@ -250,11 +251,14 @@ export const serveStore = (port: MessagePort, setup: WorkerSetup): void => {
       return undefined
     }
     if (handlers === undefined) throw new Error("The store is not open")
+    const meter = new ProgressMeter((progress) => port.postMessage({ id, progress } satisfies Reply, []))
     const scope: CallScope = {
-      progress: (progress) => port.postMessage({ id, progress } satisfies Reply, []),
+      progress: (step) => meter.report(step),
       cancelled: () => cancelled.has(id)
     }
-    return handlers[call](input as never, scope)
+    const value = await handlers[call](input as never, scope)
+    meter.end()
+    return value
   }
 
   port.on("message", (request: Request) => {

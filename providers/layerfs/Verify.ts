@@ -28,10 +28,11 @@ export interface VerifyContext {
 export const verifyStore = (context: VerifyContext): VerifyReport => {
   const { reader, refs, progress } = context
   const damaged = new Map<Digest, Set<TreePath>>()
+  const totals = reader.totals()
   const objects = verifyObjects(
     reader,
     (id) => damaged.set(id, new Set()),
-    (files) => progress({ phase: "verify", files, bytes: 0, totalFiles: null, totalBytes: null })
+    (files, bytes) => progress({ phase: "verify", files, bytes, ...totals })
   )
   // Reachability too: an object that no index row names any more is as lost as a damaged one.
   const present = new Set<Digest>([zeroBlock])

@@ -256,6 +256,17 @@ export interface WorkspaceProvider {
     options: PatchOptions
   ) => Effect.Effect<ExportedPatch, E.RefNotFound | E.Unavailable | StoreError>
 
+  /** What a provider of this version may lack: `Unsupported` names the capability and what to do without it (W1, W3). */
+  readonly importGit: (options: {
+    readonly repository: PathInput
+    readonly revision?: string
+  }) => Effect.Effect<never, E.Unsupported | StoreError>
+  readonly merge: (from: Ref, into: Ref) => Effect.Effect<never, E.Unsupported | StoreError>
+  readonly blame: (ref: Ref, path: PathInput) => Effect.Effect<never, E.Unsupported | StoreError>
+  readonly exportTar: (ref: Ref, target: string) => Effect.Effect<never, E.Unsupported | StoreError>
+  readonly retire: (branch: string) => Effect.Effect<never, E.Unsupported | StoreError>
+  readonly collect: Effect.Effect<never, E.Unsupported | StoreError>
+
   /** Workspaces that wait for a decision: checkpoint by `recover`, or drop by `discardLeft` (W12, W23). */
   readonly left: Effect.Effect<readonly LeftWorkspace[], StoreError>
   /**

@@ -29,7 +29,12 @@ export interface Manifest {
   readonly nonUtf8Names: boolean
   readonly renameDirectory: "works" | "copyOnly"
   readonly merge: boolean
+  /** A merge lists its conflicts one by one, with both sides and their base. */
+  readonly conflictReport: boolean
+  /** Every commit stays readable by `log`, `diff` and the calls at a ref. */
+  readonly history: boolean
   readonly blame: boolean
+  /** Space that no branch needs any more is freed. */
   readonly collect: boolean
   readonly quota: boolean
   readonly durability: Durability
@@ -51,8 +56,10 @@ export interface ProjectionProbe {
 /** How a root becomes a directory. Named in every result, never swapped silently. */
 export type Projection = "overlay" | "copy"
 
+/** At most twenty a second beside the first and the last of a phase; within a phase no count goes down (W14). */
 export interface Progress {
   readonly phase: "scan" | "store" | "commit" | "materialise" | "export" | "verify"
+  /** Entries in `scan`, stored objects in `verify`, else files. */
   readonly files: number
   readonly bytes: number
   /** Null while it is not known. */

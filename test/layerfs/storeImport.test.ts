@@ -22,6 +22,7 @@ import { createServer } from "node:net"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { networkFileSystem } from "../../providers/layerfs/StoreDirectory.ts"
+import { ProgressMeter } from "../../providers/layerfs/ProgressMeter.ts"
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { latin } from "./storeChange.ts"
@@ -183,6 +184,63 @@ describe("import", () => {
     })
     expect(await store.call("importDirectory", input)).toEqual(receipt)
     expect(await store.call("stats", {})).toMatchObject({ commits: 1 })
+  })
+
+  it("W14 import, export, materialise and verify report each phase from its first to its last file, and no count goes down", async () => {
+    const source = scratch()
+    for (let i = 0; i < 300; i += 1) writeFileSync(join(source, `f${i}`), `${i} `.repeat(2000))
+    const store = await open(join(scratch(), "s"))
+    let seen: Progress[] = []
+    const onProgress = (progress: Progress): void => void seen.push(progress)
+    const phases = (): string[] => [...new Set(seen.map(({ phase }) => phase))]
+    const check = (phase: Progress["phase"], files: number): void => {
+      const events = seen.filter((progress) => progress.phase === phase)
+      expect(events.at(-1), phase).toMatchObject({ files, totalFiles: files })
+      expect(events.at(-1)!.bytes).toBe(events.at(-1)!.totalBytes)
+      for (const [i, event] of events.entries()) {
+        expect(event.files).toBeGreaterThanOrEqual(events[i - 1]?.files ?? 0)
+        expect(event.bytes).toBeGreaterThanOrEqual(events[i - 1]?.bytes ?? 0)
+      }
+      seen = seen.filter((progress) => progress.phase !== phase)
+    }
+    const input = { source: latin(source), name: "t", operationId: "op_1", at: 1 }
+    const { commit } = await store.call("importDirectory", input, { onProgress })
+    expect(phases()).toEqual(["scan", "store", "commit"])
+    check("scan", 300)
+    check("store", 300)
+    check("commit", 300)
+    for (const phase of ["materialise", "export"] as const) {
+      await store.call("materialise", { commit, target: join(scratch(), "out"), phase }, { onProgress })
+      expect(phases()).toEqual([phase])
+      check(phase, 300)
+    }
+    await store.call("verify", {}, { onProgress })
+    expect(phases()).toEqual(["verify"])
+    check("verify", (await store.call("stats", {})).objects)
+  })
+
+  it("W14 ten thousand steps in a second are some twenty events, and the last of a phase is always among them", () => {
+    const seen: Progress[] = []
+    let now = 0
+    const meter = new ProgressMeter(
+      (progress) => seen.push(progress),
+      () => now
+    )
+    const step = (phase: Progress["phase"], files: number): void =>
+      meter.report({ phase, files, bytes: files * 2, totalFiles: 10_000, totalBytes: null })
+    for (let i = 1; i <= 10_000; i += 1) {
+      now += 0.1
+      step("store", i)
+    }
+    // Read once more: neither back to the first file nor past the last.
+    step("store", 5)
+    step("store", 10_001)
+    step("commit", 1)
+    meter.end()
+    meter.end()
+    expect(seen.length).toBeLessThanOrEqual(23)
+    expect(seen.at(-1)).toMatchObject({ phase: "commit", files: 1 })
+    expect(seen.at(-2)).toEqual({ phase: "store", files: 10_000, bytes: 20_002, totalFiles: 10_000, totalBytes: null })
   })
 
   it("W14 a progress listener that throws ends its own call, and the store goes on", async () => {

@@ -1,4 +1,4 @@
-/** The store through the provider: reading at a ref, direct calls, diff, refusals. Rules: W3, W4, W12, W13, W21, L2, L3; C4. */
+/** The store through the provider: reading at a ref, direct calls, diff, refusals. Rules: W1, W3, W4, W12, W13, W21, L2, L3; C4. */
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
@@ -19,6 +19,53 @@ const seeded = async () => {
   const branch = await run(fs.fork(receipt.layer, { name: "work" }))
   return { fs, receipt, branch, source }
 }
+
+describe("the manifest", () => {
+  it("W1 W3 names every capability, and what it lacks is a typed answer that says what to do instead", async () => {
+    const { fs, branch } = await seeded()
+    expect(await run(fs.manifest)).toEqual({
+      provider: "layerfs",
+      version: "1",
+      keepsIgnoredFiles: true,
+      copyFreeFork: true,
+      visiblePath: true,
+      unprivileged: true,
+      mountAtChosenPath: true,
+      symlinks: true,
+      hardLinks: "splitOnWrite",
+      stableInodes: false,
+      modes: true,
+      nanosecondMtimes: true,
+      xattrs: false,
+      sparseFiles: true,
+      nonUtf8Names: true,
+      renameDirectory: "copyOnly",
+      merge: false,
+      conflictReport: false,
+      history: true,
+      blame: false,
+      collect: false,
+      quota: true,
+      durability: "full",
+      crossMachine: false
+    })
+    const before = await run(fs.stats)
+    const lacking = {
+      importGit: fs.importGit({ repository: "/r" }),
+      merge: fs.merge(branch.id, branch.id),
+      blame: fs.blame(branch.id, "b"),
+      exportTar: fs.exportTar(branch.id, "/t.tar"),
+      retire: fs.retire(branch.id),
+      collect: fs.collect
+    }
+    for (const [capability, call] of Object.entries(lacking)) {
+      const answer = await failure(call)
+      expect(answer).toMatchObject({ _tag: "Unsupported", code: "UNSUPPORTED", capability })
+      expect(answer.remedy).toMatch(/^[A-Z].*\.$/)
+    }
+    expect(await run(fs.stats)).toEqual(before)
+  })
+})
 
 describe("reading at a ref", () => {
   it("W3 L3 read, list and stat work at a layer, a commit and a branch without a mount", async () => {
