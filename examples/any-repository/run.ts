@@ -3,7 +3,7 @@
  * Promise: progress on stderr, a table (or with --json one object) on stdout; the repository is only read; nothing is left but
  * the printed record, and a run that was stopped or killed goes on with the same --record.
  */
-import { mkdirSync, realpathSync } from "node:fs"
+import { existsSync, mkdirSync, realpathSync } from "node:fs"
 import { rm } from "node:fs/promises"
 import { homedir } from "node:os"
 import { basename, join, resolve } from "node:path"
@@ -69,7 +69,12 @@ export const runRepository = async (args: RepositoryArguments): Promise<number> 
         left ??= watchLeftovers(realpathSync(record))
         if (stage !== "import") tell(`${(attempt ?? "").padEnd(3)} ${stage.padEnd(9)} ${text}`)
       }
-    }).pipe(Effect.provide(standard({ store: join(record, "store") })))
+    }).pipe(
+      // Naming the project keeps a store out of it before anything is made.
+      Effect.provide(
+        standard({ store: join(record, "store"), ...(existsSync(repository) ? { project: repository } : {}) })
+      )
+    )
     const interrupt = () => {
       tell(`stopping; go on with the same command and --record ${record}`)
       stop.abort()

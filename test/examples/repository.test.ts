@@ -59,7 +59,7 @@ it("J2 W16 --repo runs attempts on a repository, prints one object, and leaves a
 it("P3 what is wrong is said with a remedy: the exit code tells usage from failure, and no record is made", () => {
   const { run, root, record } = ground()
   const inside = run("--attempt", "true", "--verify", "true", "--record", join(root, "repo", "record"))
-  expect([inside.status, inside.stderr]).toEqual([1, expect.stringContaining("IMPORT_REFUSED")])
+  expect([inside.status, inside.stderr]).toEqual([1, expect.stringContaining("STORE_LOCATION")])
   const noVerify = run("--attempt", "true", "--record", record, "--json")
   expect([noVerify.status, noVerify.stderr]).toEqual([2, expect.stringContaining("--repo needs --verify CMD")])
   const empty = run("--attempt", "true", "--verify", " ", "--record", record, "--json")
