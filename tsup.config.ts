@@ -42,6 +42,7 @@ export default defineConfig([
     // For those who do not use Effect: these bring their own copy of it, and whatever else they need.
     ...shared,
     entry: {
+      promise: "src/promise.ts",
       coppice: "src/cli/main.ts",
       "layerfs-worker": "providers/layerfs/worker.ts"
     },

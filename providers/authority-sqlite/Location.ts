@@ -3,10 +3,11 @@
  * Promise: directory 0700 and file 0600, of this user, on a local file system; else `AuthorityLocation` with the remedy,
  * before anything is written. Rules: 01 "On disk"; G8.
  */
-import { chmodSync, closeSync, lstatSync, mkdirSync, openSync, statfsSync } from "node:fs"
-import { join } from "node:path"
+import { chmodSync, closeSync, lstatSync, openSync, statfsSync } from "node:fs"
+import { join, resolve } from "node:path"
 import * as Schema from "effect/Schema"
 import { errorFields } from "../../src/base/CoppiceError.ts"
+import { makeDirectories } from "../../src/base/MakeDirectories.ts"
 
 /** The directory cannot hold an authority: of another user, on a network, not a directory, not writable. */
 export class AuthorityLocation extends Schema.TaggedError<AuthorityLocation>()("AuthorityLocation", {
@@ -40,7 +41,7 @@ const unwritable = (what: string, error: unknown): AuthorityLocation =>
 /** Makes the directory and the empty file where they are missing; returns the file's path. */
 export const prepareLocation = (directory: string): string => {
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 })
+    makeDirectories(resolve(directory), 0o700)
   } catch (error) {
     throw unwritable("The authority's directory", error)
   }

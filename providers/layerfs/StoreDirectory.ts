@@ -14,7 +14,8 @@ import {
   realpathSync,
   statfsSync
 } from "node:fs"
-import { join } from "node:path"
+import { join, resolve } from "node:path"
+import { makeDirectories } from "../../src/base/MakeDirectories.ts"
 import { StoreLocation } from "../../src/workspace/WorkspaceError.ts"
 
 export interface StoreDirectories {
@@ -100,7 +101,7 @@ export const syncDirectory = (path: string): void => {
  */
 export const openStoreDirectories = (store: string): StoreDirectories => {
   try {
-    mkdirSync(store, { recursive: true, mode: 0o700 })
+    makeDirectories(resolve(store), 0o700)
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code
     refuse(store, `The store's directory cannot be made (${code}).`, "Give a directory that this user can write to.")

@@ -26,7 +26,9 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   assembly: [...ground, ...rooms],
   testkit: [...ground, ...rooms],
   // Files at the top of src/: the index, the presets, the promise entry.
-  entry: [...ground, ...rooms, "assembly", "journey"],
+  // The same services as promises (docs/decisions/024); its entry is src/promise.ts.
+  promise: [...ground, ...rooms, "assembly", "journey", "entry"],
+  entry: [...ground, ...rooms, "assembly", "journey", "promise"],
   cli: [...ground, ...rooms, "assembly", "journey", "entry"]
 }
 

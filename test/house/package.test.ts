@@ -1,13 +1,35 @@
 /** The package as an integrator gets it: packed, installed, type-checked against, run. */
 import { execFileSync, spawnSync } from "node:child_process"
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { isBuiltin } from "node:module"
+import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { afterAll, beforeAll, expect, test } from "vitest"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 const example = readFileSync(join(root, "examples", "embed", "repair.ts"), "utf8")
+const promiseExample = readFileSync(join(root, "examples", "embed", "promise.ts"), "utf8")
+/** A project with everything that this one has installed, and one that has what npm installs with the package alone. */
 let app = ""
+let bare = ""
+
+/** Declarations reachable from one of them, and the packages that they name. */
+const declarations = (entry: string): { readonly files: readonly string[]; readonly packages: readonly string[] } => {
+  const files = new Set<string>()
+  const packages = new Set<string>()
+  const visit = (file: string): void => {
+    if (files.has(file)) return
+    files.add(file)
+    // Examples in comments import this very package.
+    const text = readFileSync(file, "utf8").replaceAll(/\/\*[^]*?\*\//g, "")
+    for (const [, specifier] of text.matchAll(/(?:from|import)\s*\(?\s*["']([^"']+)["']/g)) {
+      if (specifier!.startsWith(".")) visit(join(dirname(file), specifier!.replace(/\.[jt]s$/, ".d.ts")))
+      else packages.add(specifier!)
+    }
+  }
+  visit(entry)
+  return { files: [...files], packages: [...packages].sort() }
+}
 
 const agent = `
 import { readFileSync, writeFileSync } from "node:fs"
@@ -37,6 +59,16 @@ beforeAll(() => {
   for (const name of readdirSync(join(root, "node_modules"))) {
     if (name !== "coppice" && !name.startsWith(".")) symlinkSync(join(root, "node_modules", name), join(modules, name))
   }
+  bare = mkdtempSync(join(root, "record", "bare-"))
+  mkdirSync(join(bare, "node_modules"))
+  cpSync(join(modules, "coppice"), join(bare, "node_modules", "coppice"), { recursive: true })
+  const { dependencies } = JSON.parse(readFileSync(join(modules, "coppice", "package.json"), "utf8"))
+  expect(Object.keys(dependencies)).not.toContain("effect")
+  for (const name of [...Object.keys(dependencies), "@types", "undici-types"]) {
+    symlinkSync(join(root, "node_modules", name), join(bare, "node_modules", name))
+  }
+  writeFileSync(join(bare, "package.json"), JSON.stringify({ type: "module" }))
+  writeFileSync(join(bare, "promise.ts"), promiseExample)
   writeFileSync(join(app, "package.json"), JSON.stringify({ type: "module" }))
   writeFileSync(join(app, "repair.ts"), example)
   writeFileSync(join(app, "agent.mjs"), agent)
@@ -53,27 +85,84 @@ beforeAll(() => {
   git("commit", "-qm", "base")
 }, 240_000)
 
-afterAll(() => rmSync(app, { recursive: true, force: true }))
+afterAll(() => {
+  for (const made of [app, bare]) if (made !== "") rmSync(made, { recursive: true, force: true })
+})
 
 test("the README shows the embedding example word for word", () => {
   expect(readFileSync(join(root, "README.md"), "utf8")).toContain(`\`\`\`ts\n${example.trimEnd()}\n\`\`\``)
 })
 
-test("V3 the embedding example type-checks against the packed declarations", () => {
+const typeCheck = (project: string, file: string, skipLibCheck: boolean) => {
   const compilerOptions = {
     noEmit: true,
     strict: true,
     module: "nodenext",
     target: "es2023",
     lib: ["es2023", "esnext.disposable"],
-    skipLibCheck: true,
+    skipLibCheck,
     types: ["node"]
   }
-  writeFileSync(join(app, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["repair.ts"] }))
-  const checked = spawnSync(join(root, "node_modules", ".bin", "tsc"), ["-p", app], { cwd: app, encoding: "utf8" })
-  expect(checked.stdout).toBe("")
-  expect(checked.status).toBe(0)
+  writeFileSync(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, files: [file] }))
+  const tsc = join(root, "node_modules", ".bin", "tsc")
+  const { stdout, status } = spawnSync(tsc, ["-p", project], { cwd: project, encoding: "utf8" })
+  return { stdout, status }
+}
+
+test("V3 the embedding example type-checks against the packed declarations", () => {
+  expect(typeCheck(app, "repair.ts", true)).toEqual({ stdout: "", status: 0 })
 }, 120_000)
+
+test("V3 the promise entry type-checks in full, and runs, where Effect is not installed", () => {
+  const checked = typeCheck(bare, "promise.ts", false)
+  expect(checked).toEqual({ stdout: "", status: 0 })
+  mkdirSync(join(bare, "source"))
+  const scripts = { test: "echo tested > out.txt; exit 3" }
+  writeFileSync(join(bare, "source", "package.json"), JSON.stringify({ scripts }))
+  const ran = spawnSync(process.execPath, ["promise.ts", "source", join(bare, "store")], {
+    cwd: bare,
+    encoding: "utf8"
+  })
+  expect(ran.stderr).toMatch(/^store \d+$/m)
+  expect({ stdout: ran.stdout, status: ran.status }).toEqual({ stdout: "3 committed 0\n", status: 0 })
+  expect(readdirSync(join(bare, "source"))).toEqual(["package.json"])
+  const refused = spawnSync(process.execPath, ["promise.ts", "nowhere", join(bare, "store")], {
+    cwd: bare,
+    encoding: "utf8"
+  })
+  expect(refused.status).toBe(1)
+  expect(refused.stderr).toMatch(/^The .*\. [A-Z].*\.\n$/)
+}, 120_000)
+
+test("V3 no declaration that the promise entry reaches names Effect, and no code of it asks for Effect", () => {
+  const dist = join(bare, "node_modules", "coppice", "dist")
+  const { files, packages } = declarations(join(dist, "types", "src", "promise.d.ts"))
+  expect(files.length).toBeGreaterThan(5)
+  expect(packages.filter((name) => !name.startsWith("node:"))).toEqual([])
+  const asked = readdirSync(join(dist, "standalone")).flatMap((name) =>
+    [
+      ...readFileSync(join(dist, "standalone", name), "utf8").matchAll(
+        /^(?:import|export)\b[^"'\n]*["']([^"'\n]+)["'];?$|\bimport\("([^"\n]+)"\)/gm
+      )
+    ].map((match) => match[1] ?? match[2] ?? "")
+  )
+  expect(asked).toContain("node:fs")
+  expect(asked.filter((specifier) => !specifier.startsWith("./") && !isBuiltin(specifier))).toEqual([])
+})
+
+test("V3 the command of the package runs where Effect is not installed", () => {
+  const command = join(bare, "node_modules", "coppice", "bin", "coppice.js")
+  const { stdout, status } = spawnSync(
+    process.execPath,
+    [command, "doctor", "--json", "--store", join(bare, "store")],
+    {
+      cwd: bare,
+      encoding: "utf8"
+    }
+  )
+  expect(JSON.parse(stdout)).toMatchObject({ ok: true, projection: { auto: "overlay" } })
+  expect(status).toBe(0)
+})
 
 test("J2 the embedding example runs from the packed package and its patch applies", () => {
   const ran = spawnSync(process.execPath, ["repair.ts", "source", "record", "agent.mjs", "held-out"], {
@@ -88,7 +177,7 @@ test("J2 the embedding example runs from the packed package and its patch applie
 
 test("the published build holds no crash point", () => {
   const dist = join(app, "node_modules", "coppice", "dist")
-  const guilty = readdirSync(dist).filter(
+  const guilty = readdirSync(dist, { recursive: true, encoding: "utf8" }).filter(
     (name) => name.endsWith(".js") && readFileSync(join(dist, name), "utf8").includes("COPPICE_CRASH_AT")
   )
   expect(guilty).toEqual([])

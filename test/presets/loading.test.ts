@@ -42,7 +42,7 @@ const assertIdle = (snapshot: any) => {
 const part = (snapshot: any, name: string) => snapshot.report.parts.find((p: any) => p.name === name)
 
 test("V1 P9 importing an entry point loads no provider, starts nothing, touches no file, and the process ends by itself", () => {
-  for (const entry of ["index", "minimal", "standard"]) {
+  for (const entry of ["index", "minimal", "standard", "promise"]) {
     const { store, at } = load(entry)
     assert.include(at["imported"].files, `src/${entry}.ts`)
     assert.deepEqual(below(at["imported"].files, "providers/"), [], entry)

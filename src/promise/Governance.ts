@@ -1,0 +1,328 @@
+/**
+ * Governance as plain async functions: the declarations. No Effect in them.
+ * Promise: the same commands and reads as `coppice/governance`, under the same names and with the same refusals; every write
+ * is one service command and takes the caller's `commandId` (G2); every answer says as of which journal sequence it holds (G7).
+ * What a call may fail with stands at the call of the same name there. Rules: G1, G2, G7, G10 to G74, G80.
+ */
+import type { CallOptions, Duration } from "./Plain.ts"
+
+/** What every answer says of itself: the journal sequence as of which it holds. */
+export interface AsOf {
+  readonly asOf: number
+}
+/** What every write says of itself: `replayed` when the same command had been committed before. */
+export interface Receipt extends AsOf {
+  readonly replayed: boolean
+}
+/** The same `commandId` with the same payload gives the stored receipt; with another one it is `IdempotencyKeyReuse`. */
+export interface Keyed {
+  readonly commandId?: string
+}
+type Write<Input, Reply> = (input: Input & Keyed, options?: CallOptions) => Promise<Reply & Receipt>
+type Read<Input, Reply> = (input: Input, options?: CallOptions) => Promise<Reply & AsOf>
+
+/** US dollars, and whole turns. Zero is an amount like any other. */
+export interface Amounts {
+  readonly usd?: number
+  readonly slots?: number
+}
+export interface Goal {
+  readonly id: string
+  readonly title: string
+  readonly state: "active" | "paused" | "stopped" | "completed"
+  /** Null where there is no limit. */
+  readonly budget: { readonly usd: number | null; readonly slots: number | null }
+  readonly revision: number
+  readonly openedAt: number
+}
+export interface Agent {
+  readonly goal: string
+  readonly agentId: string
+  readonly capabilities: readonly string[]
+  readonly registeredAt: number
+}
+export interface TodoSpec {
+  readonly title: string
+  /** Higher goes first; 0 when absent. */
+  readonly priority?: number
+  readonly dependsOn?: readonly string[]
+  readonly capabilities?: readonly string[]
+  readonly writeScopes?: readonly string[]
+  readonly excludedAgents?: readonly string[]
+  /** When set, only a settlement accepted by this validator completes the todo. */
+  readonly acceptance?: { readonly validator: string } | null
+}
+export interface Todo {
+  readonly id: string
+  readonly goal: string
+  readonly title: string
+  readonly state: "open" | "deferred" | "done" | "superseded"
+  readonly priority: number
+  readonly dependsOn: readonly string[]
+  readonly capabilities: readonly string[]
+  readonly writeScopes: readonly string[]
+  readonly excludedAgents: readonly string[]
+  readonly acceptance: { readonly validator: string } | null
+  readonly deferredUntil: number | null
+  readonly supersededBy: readonly string[] | null
+  readonly revision: number
+}
+export type Continuation =
+  | { readonly kind: "successors"; readonly todos: readonly TodoSpec[] }
+  | { readonly kind: "goalStaysActive" }
+  | { readonly kind: "noFollowUp" }
+
+/** What a holder shows to prove that it still holds. */
+export interface Fence {
+  readonly todo: string
+  readonly token: string
+  readonly epoch: number
+  readonly version: number
+}
+export interface LeaseView {
+  readonly id: string
+  readonly todo: string
+  readonly goal: string
+  readonly owner: string
+  readonly epoch: number
+  readonly version: number
+  readonly writeScopes: readonly string[]
+  readonly acquiredAt: number
+  readonly expiresAt: number
+  readonly releasedAt: number | null
+}
+export interface Lease extends LeaseView {
+  readonly fence: Fence
+}
+export type NextWork =
+  | { readonly _tag: "claimed"; readonly todo: Todo; readonly lease: Lease }
+  | {
+      readonly _tag: "none"
+      readonly reason: "nothingUnfinished" | "allWithheld"
+      /** How many todos are withheld, by why. */
+      readonly withheld: object
+    }
+
+/** A cost that is unknown, and the call that settles it: `quota.trueUp` with the amount filled in. */
+export interface Owed {
+  readonly reservation: string
+  readonly todo: string | null
+  readonly turn: string | null
+  readonly call: { readonly operation: "Quota.trueUp"; readonly input: { readonly reservation: string } }
+}
+export interface Sums {
+  readonly usd: number
+  readonly slots: number
+}
+export interface QuotaStatus {
+  readonly goal: string
+  readonly reserved: Sums
+  readonly spent: Sums
+  readonly remaining: { readonly usd: number | null; readonly slots: number | null }
+  readonly owed: readonly Owed[]
+}
+export interface Reservation {
+  readonly id: string
+  readonly goal: string
+  readonly effectId: string
+  readonly state: string
+  readonly held: { readonly usd: number | null; readonly slots: number }
+  readonly spent: { readonly usd: number | null; readonly slots: number }
+  readonly owed: readonly Owed[]
+}
+export interface QuotaEvent {
+  readonly seq: number
+  readonly at: number
+  readonly kind: "reserve" | "spend" | "void" | "trueUp"
+  readonly reservation: string
+  readonly effectId: string
+  readonly change: { readonly reserved: Sums; readonly spent: Sums }
+  readonly reason: string | null
+}
+/** Whose cost it is. */
+export interface CostOwner {
+  readonly goal: string
+  readonly todo?: string
+  readonly turn?: string
+  readonly agent?: string
+}
+/** `"unknown"` is a value of its own, and never zero. */
+export interface Spend {
+  readonly usd: number | "unknown"
+  readonly slots?: number | undefined
+}
+export interface Evidence {
+  readonly id: string
+  readonly goal: string
+  readonly todo: string | null
+  readonly turn: string | null
+  readonly kind: string
+  readonly digest: string
+  readonly summary: string
+  readonly ref: string | null
+  readonly producer: Producer
+  readonly recordedAt: number
+}
+export interface Producer {
+  readonly role: "executor" | "validator" | "evaluator" | "person"
+  readonly name: string
+}
+export interface Acceptance {
+  readonly id: string
+  readonly goal: string
+  readonly todo: string | null
+  readonly turn: string | null
+  readonly candidate: string | null
+  readonly outcome: "passed" | "progress" | "failed" | "inconclusive" | "unavailable"
+  readonly void: boolean
+  readonly evidence: readonly string[]
+  readonly summary: string
+  readonly recordedAt: number
+}
+export interface Settlement {
+  readonly id: string
+  readonly effectId: string
+  readonly goal: string
+  readonly todo: string
+  readonly turn: string | null
+  readonly outcome: string
+  readonly accepted: boolean
+  readonly candidate: string | null
+  readonly spend: Spend
+  readonly owed: readonly Owed[]
+  readonly settledAt: number
+}
+export interface Turn {
+  readonly id: string
+  readonly goal: string
+  readonly todo: string
+  readonly agent: string
+  readonly state: "open" | "closed" | "failed"
+  readonly phase: string
+  readonly effectId: string
+  /** What recovery does with it. */
+  readonly next: string
+}
+export interface JournalEntry {
+  readonly seq: number
+  readonly at: number
+  readonly module: string
+  readonly type: string
+  readonly data: unknown
+  readonly hash: string
+}
+
+type Items<Item> = { readonly items: readonly Item[] }
+type OfGoal = { readonly goal: string }
+type OfTodo = { readonly todo: string }
+/** How long a lease holds without renewal; 45 minutes when absent, at most 24 hours. */
+type Ttl = { readonly ttl?: Duration }
+
+export interface GoalCalls {
+  readonly open: Write<{ readonly title: string; readonly budget: Amounts }, Goal>
+  readonly get: Read<OfGoal, Goal>
+  readonly pause: Write<OfGoal, Goal>
+  readonly resume: Write<OfGoal, Goal>
+  readonly stop: Write<OfGoal, Goal>
+}
+export interface AgentCalls {
+  readonly register: Write<OfGoal & { readonly agentId: string; readonly capabilities?: readonly string[] }, Agent>
+  readonly list: Read<OfGoal, Items<Agent>>
+}
+export interface TodoCalls {
+  readonly add: Write<OfGoal & TodoSpec & { readonly unblocks?: readonly string[] }, Todo>
+  readonly edit: Write<OfTodo & { readonly revision: number } & Partial<TodoSpec>, Todo>
+  readonly defer: Write<OfTodo & { readonly reason: string; readonly until?: number; readonly fence?: Fence }, Todo>
+  readonly reopen: Write<OfTodo, Todo>
+  readonly supersede: Write<
+    OfTodo & { readonly reason: string; readonly fence?: Fence; readonly replacements?: readonly TodoSpec[] },
+    Todo
+  >
+  readonly complete: Write<
+    OfTodo & { readonly continuation: Continuation; readonly fence?: Fence; readonly agent?: string },
+    Todo & { readonly successors: readonly Todo[]; readonly owed: readonly Owed[] }
+  >
+  /** Selects the best todo that the agent may take now and claims it, in one step. */
+  readonly nextWork: Write<OfGoal & Ttl & { readonly agent: string }, NextWork>
+  readonly get: Read<OfTodo, Todo & { readonly owed: readonly Owed[] }>
+  readonly list: Read<
+    OfGoal & { readonly states?: readonly Todo["state"][]; readonly limit?: number; readonly offset?: number },
+    Items<Todo> & { readonly total: number; readonly more: boolean }
+  >
+}
+export interface LeaseCalls {
+  readonly acquire: Write<OfTodo & Ttl & { readonly agent: string; readonly reason?: string }, Lease>
+  readonly renew: Write<Ttl & { readonly fence: Fence }, Lease>
+  readonly transfer: Write<Ttl & { readonly fence: Fence; readonly to: string; readonly reason: string }, Lease>
+  readonly release: Write<{ readonly fence: Fence }, LeaseView>
+  readonly inspect: Read<OfTodo, LeaseView>
+}
+export interface QuotaCalls {
+  readonly reserve: Write<
+    CostOwner & { readonly effectId: string; readonly bound: Amounts; readonly fence?: Fence },
+    Reservation
+  >
+  readonly spend: Write<
+    CostOwner & {
+      readonly effectId: string
+      readonly spend: Spend
+      readonly reservation?: string
+      readonly evidence?: string
+      readonly fence?: Fence
+    },
+    Reservation
+  >
+  readonly trueUp: Write<
+    { readonly reservation: string; readonly usd: number; readonly evidence?: string },
+    Reservation
+  >
+  readonly void: Write<{ readonly reservation: string; readonly reason: string }, Reservation>
+  readonly get: Read<{ readonly reservation: string }, Reservation>
+  readonly status: Read<OfGoal, QuotaStatus>
+  readonly history: Read<
+    OfGoal & { readonly after?: number; readonly limit?: number },
+    Items<QuotaEvent> & { readonly totals: Omit<QuotaStatus, "owed"> }
+  >
+}
+export interface EvidenceCalls {
+  readonly record: Write<
+    OfGoal & {
+      readonly todo?: string
+      readonly turn?: string
+      readonly kind: string
+      readonly digest: string
+      readonly summary: string
+      readonly ref?: string | null
+      readonly producer: Producer
+      readonly fence?: Fence
+    },
+    Evidence
+  >
+  readonly get: Read<{ readonly evidence: string }, Evidence>
+  readonly list: Read<OfGoal & { readonly turn?: string }, Items<Evidence>>
+}
+export interface AcceptanceCalls {
+  readonly get: Read<{ readonly acceptance: string }, Acceptance>
+  readonly list: Read<OfGoal, Items<Acceptance>>
+}
+export interface SettlementCalls {
+  /** The receipt by effect id: how a lost reply is read back. */
+  readonly get: Read<{ readonly effectId: string }, Settlement>
+  readonly list: Read<
+    OfGoal,
+    Items<Settlement> & { readonly total: number; readonly accepted: number; readonly owed: readonly Owed[] }
+  >
+}
+export interface TurnCalls {
+  readonly get: Read<{ readonly turn: string }, Turn>
+  readonly list: Read<{ readonly goal?: string; readonly state?: Turn["state"] }, Items<Turn>>
+}
+/** What happened, oldest first, and whether the record of it is whole. */
+export interface JournalCalls {
+  readonly read: (
+    options?: CallOptions & { readonly after?: number; readonly limit?: number }
+  ) => Promise<readonly JournalEntry[]>
+  readonly verify: (
+    options?: CallOptions
+  ) => Promise<{ readonly ok: boolean; readonly entries: number; readonly brokenAt: number | null }>
+}

@@ -1,0 +1,101 @@
+/**
+ * Governance as plain async functions, over its services.
+ * Promise: adds no rule; each function is the service's own, run on the open store. Rules: G1, G2, G7; 01 "Arrows" (promise).
+ */
+import * as Effect from "effect/Effect"
+import {
+  Acceptances,
+  Agents,
+  Authority,
+  Evidence,
+  Goals,
+  Leases,
+  Quota,
+  Settlements,
+  Todos,
+  Turns
+} from "../governance/index.ts"
+import { type Calls, milliseconds } from "./Calls.ts"
+import type { Coppice } from "./Coppice.ts"
+import { badArgument } from "./Failure.ts"
+import type { CallOptions, Duration } from "./Plain.ts"
+
+type Governance = Pick<
+  Coppice,
+  "goals" | "agents" | "todos" | "leases" | "quota" | "evidence" | "acceptances" | "settlements" | "turns" | "journal"
+>
+
+export const governanceCalls = (calls: Calls): Governance => {
+  /** A service's function, as a promise. Anything but an object would be a bug in there: it is refused here. */
+  const plain =
+    <Input extends object, A, E>(call: (input: Input) => Effect.Effect<A, E, Authority>) =>
+    async (input: Input, options?: CallOptions): Promise<A> => {
+      if (typeof input !== "object" || input === null) {
+        throw badArgument("input", "This call takes one object.", "See its declaration for the fields.")
+      }
+      return calls.run(call(input), options)
+    }
+  /** The same, where a lease is taken for some time. */
+  const timed =
+    <Input extends { readonly ttlMs?: number | undefined }, A, E>(
+      call: (input: Input) => Effect.Effect<A, E, Authority>
+    ) =>
+    async (input: Omit<Input, "ttlMs"> & { readonly ttl?: Duration }, options?: CallOptions): Promise<A> => {
+      const { ttl, ...rest } = input
+      const time = ttl === undefined ? {} : { ttlMs: milliseconds("ttl", ttl) }
+      return plain(call)({ ...rest, ...time } as unknown as Input, options)
+    }
+  return {
+    goals: {
+      open: plain(Goals.open),
+      get: plain(Goals.get),
+      pause: plain(Goals.pause),
+      resume: plain(Goals.resume),
+      stop: plain(Goals.stop)
+    },
+    agents: { register: plain(Agents.register), list: plain(Agents.list) },
+    todos: {
+      add: plain(Todos.add),
+      edit: plain(Todos.edit),
+      defer: plain(Todos.defer),
+      reopen: plain(Todos.reopen),
+      supersede: plain(Todos.supersede),
+      complete: plain(Todos.complete),
+      nextWork: timed(Todos.nextWork),
+      get: plain(Todos.get),
+      list: plain(Todos.list)
+    },
+    leases: {
+      acquire: timed(Leases.acquire),
+      renew: timed(Leases.renew),
+      transfer: timed(Leases.transfer),
+      release: plain(Leases.release),
+      inspect: plain(Leases.inspect)
+    },
+    quota: {
+      reserve: plain(Quota.reserve),
+      spend: plain(Quota.spend),
+      trueUp: plain(Quota.trueUp),
+      void: plain(Quota.void),
+      get: plain(Quota.get),
+      status: plain(Quota.status),
+      history: plain(Quota.history)
+    },
+    evidence: { record: plain(Evidence.record), get: plain(Evidence.get), list: plain(Evidence.list) },
+    acceptances: { get: plain(Acceptances.get), list: plain(Acceptances.list) },
+    settlements: { get: plain(Settlements.get), list: plain(Settlements.list) },
+    turns: { get: plain(Turns.get), list: plain(Turns.list) },
+    journal: {
+      read: ({ signal, ...options } = {}) =>
+        calls.run(
+          Effect.flatMap(Authority, (authority) => authority.journal(options)),
+          signal === undefined ? {} : { signal }
+        ),
+      verify: (options) =>
+        calls.run(
+          Effect.flatMap(Authority, (authority) => authority.verify),
+          options
+        )
+    }
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * Tasks: long calls as promises that can be watched and cancelled.
+ * Promise: a failure reaches whoever watches and whoever waits; a listener that throws ends nothing; what is kept for a reader
+ * that never comes is bounded. Rules: W14; 01 "The host's event loop".
+ */
+import type { Task } from "./Plain.ts"
+
+const keptSteps = 1000
+
+export interface Watching<Step> {
+  readonly signal?: AbortSignal | undefined
+  readonly onProgress?: ((step: Step) => void) | undefined
+}
+
+/** Starts `work` at once. */
+export const startTask = <Result, Step>(
+  work: (tell: (step: Step) => void, signal: AbortSignal) => Promise<Result>,
+  options: Watching<Step>
+): Task<Result, Step> => {
+  const stop = new AbortController()
+  const signal = options.signal === undefined ? stop.signal : AbortSignal.any([options.signal, stop.signal])
+  const steps: Step[] = []
+  const asleep = new Set<() => void>()
+  const wake = (): void => {
+    for (const go of asleep) go()
+    asleep.clear()
+  }
+  let ended = false
+  const tell = (step: Step): void => {
+    steps.push(step)
+    if (steps.length > keptSteps) steps.shift()
+    wake()
+    try {
+      options.onProgress?.(step)
+    } catch {
+      // Telling is not the work.
+    }
+  }
+  const result = work(tell, signal).finally(() => {
+    ended = true
+    wake()
+  })
+  async function* read(): AsyncGenerator<Step, void, undefined> {
+    // Whoever watches is told of a failure here; the promise may be awaited later, or never.
+    result.catch(() => {})
+    for (;;) {
+      while (steps.length > 0) yield steps.shift() as Step
+      if (ended) break
+      await new Promise<void>((resolve) => asleep.add(resolve))
+    }
+    await result
+  }
+  return Object.assign(result, { result, progress: { [Symbol.asyncIterator]: read }, cancel: () => stop.abort() })
+}

@@ -1,0 +1,207 @@
+/**
+ * Workspaces as plain async functions: the declarations. No Effect in them.
+ * Promise: the same operations as `coppice/workspace`; what a call may fail with stands there at the operation of the same
+ * name. A workspace that is closed with changes in it keeps them until `recover` or `discardLeft` decides (W12).
+ * Rules: W3, W4, W9 to W14, W16, L1, L2.
+ */
+import type { Readable, Writable } from "node:stream"
+import type { PathInput, ShownPath } from "../base/PathBytes.ts"
+import type {
+  Actor,
+  BranchInfo,
+  Change,
+  CheckpointOutcome,
+  CommitInfo,
+  CommitOptions,
+  ExecResult,
+  ExportedPatch,
+  FileOperation,
+  FileStat,
+  GrepMatch,
+  ImportReceipt,
+  Isolation,
+  LeftWorkspace,
+  Manifest,
+  PatchOptions,
+  Probe,
+  Progress,
+  Projection,
+  StoreStats,
+  VerifyReport
+} from "../workspace/WorkspaceValues.ts"
+import type { CallOptions, Duration, Task } from "./Plain.ts"
+
+/** A state to start from: an id, or anything that a call gave for one (an import, a branch, a commit, a checkpoint). */
+export type From = string | { readonly commit: string } | { readonly id: string }
+
+export interface Watched extends CallOptions {
+  readonly onProgress?: (progress: Progress) => void
+}
+
+export interface ExecOptions extends CallOptions {
+  /** Directory inside the workspace, relative to its root; the root when absent. */
+  readonly cwd?: string
+  /** Variables added to the allow-listed ones. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Names of this process's variables to pass on; recorded with the result. */
+  readonly passEnv?: readonly string[]
+  readonly stdin?: Uint8Array | string
+  /** The whole process tree is ended after it; the result says `timedOut`. */
+  readonly timeLimit?: Duration
+  readonly onOutput?: (stream: "stdout" | "stderr", bytes: Uint8Array) => void
+  /** Where output beyond the memory cap is spilled; without it, it is counted and dropped. */
+  readonly spillDirectory?: string
+  readonly gitDefaults?: boolean
+}
+
+export interface WorkspaceOpenOptions extends CallOptions {
+  /** `auto` (the default) takes the overlay where the machine allows it and names what was taken. */
+  readonly projection?: Projection | "auto"
+  /** Absolute path under which processes inside see the tree. */
+  readonly mountPath?: string
+  /** Source directories in which rename(2) of directories must work. */
+  readonly ownDirs?: readonly string[]
+  /** Further absolute paths that processes inside may not see. */
+  readonly hide?: readonly string[]
+  readonly readOnlyPaths?: readonly string[]
+  readonly isolation?: "default" | "off"
+  readonly actor?: Actor
+}
+
+/** A process that runs inside a workspace until it ends, is killed, or the workspace closes. */
+export interface StartedProcess {
+  readonly stdin: Writable
+  readonly stdout: Readable
+  readonly stderr: Readable
+  /** Its exit code, null when a signal ended it. */
+  readonly wait: () => Promise<{ readonly code: number | null; readonly signal: string | null }>
+  /** TERM to the whole tree, KILL after `grace` (2 seconds when absent). */
+  readonly kill: (options?: { readonly grace?: Duration }) => Promise<void>
+}
+
+export interface CheckpointOptions extends CommitOptions, CallOptions {
+  /** Also while processes run inside; the outcome is then labelled live. */
+  readonly allowLive?: boolean
+  /** Commit a change of times alone. */
+  readonly keepTimes?: boolean
+}
+
+/** A mounted, writable view of a branch. Calls on one workspace run one after the other. */
+export interface Workspace extends AsyncDisposable {
+  readonly id: string
+  readonly branch: string
+  readonly projection: Projection
+  /** The absolute path of the tree as processes inside see it. */
+  readonly path: string
+  readonly isolation: Isolation
+  /** The commit it was opened on, or that its last checkpoint made. */
+  readonly head: (options?: CallOptions) => Promise<string>
+
+  readonly read: (path: PathInput, options?: CallOptions) => Promise<Uint8Array>
+  /** As UTF-8 text. */
+  readonly readText: (path: PathInput, options?: CallOptions) => Promise<string>
+  readonly write: (
+    path: PathInput,
+    bytes: Uint8Array | string,
+    options?: CallOptions & { readonly mode?: number }
+  ) => Promise<void>
+  /** Replaces `deleteCount` bytes at `offset` by `bytes`. */
+  readonly splice: (
+    path: PathInput,
+    offset: number,
+    deleteCount: number,
+    bytes: Uint8Array,
+    options?: CallOptions
+  ) => Promise<void>
+  /** Replaces the one exact occurrence of `find`. */
+  readonly edit: (path: PathInput, find: string, replace: string, options?: CallOptions) => Promise<void>
+  /** All of the operations, or none. */
+  readonly apply: (operations: readonly FileOperation[], options?: CallOptions) => Promise<void>
+  readonly list: (path?: PathInput, options?: CallOptions) => Promise<readonly FileStat[]>
+  readonly stat: (path: PathInput, options?: CallOptions) => Promise<FileStat>
+  readonly glob: (pattern: string, options?: CallOptions) => Promise<readonly ShownPath[]>
+  readonly grep: (
+    pattern: RegExp,
+    options?: CallOptions & { readonly glob?: string; readonly limit?: number }
+  ) => Promise<readonly GrepMatch[]>
+  readonly copy: (from: PathInput, to: PathInput, options?: CallOptions) => Promise<void>
+  readonly move: (from: PathInput, to: PathInput, options?: CallOptions) => Promise<void>
+  readonly remove: (path: PathInput, options?: CallOptions) => Promise<void>
+
+  /** Runs to its end. A non-zero exit is a result, and so is a time limit that ran out. */
+  readonly exec: (command: readonly [string, ...string[]] | string, options?: ExecOptions) => Promise<ExecResult>
+  readonly start: (
+    argv: readonly [string, ...string[]],
+    options?: CallOptions & Pick<ExecOptions, "cwd" | "env">
+  ) => Promise<StartedProcess>
+
+  readonly changes: (options?: CallOptions) => Promise<readonly Change[]>
+  /** `outcome` is `unchanged` when there was nothing to save. A text is the message. */
+  readonly checkpoint: (options?: string | CheckpointOptions) => Promise<CheckpointOutcome>
+  /** Drops everything since the last checkpoint and ends the workspace; recorded with the reason. */
+  readonly discard: (reason: string, options?: CallOptions) => Promise<void>
+  /** Ends it. Changes that no checkpoint holds are kept: see `workspaces.left`. Idempotent. */
+  readonly close: () => Promise<void>
+}
+
+export interface WorkspaceCalls {
+  readonly manifest: (options?: CallOptions) => Promise<Manifest>
+  readonly probe: (options?: CallOptions) => Promise<Probe>
+  readonly createEmpty: (options?: CallOptions & { readonly name?: string }) => Promise<ImportReceipt>
+  /** Reads a directory with everything in it, installed dependencies and ignored files too. It is never changed. */
+  readonly importDirectory: (
+    source: PathInput,
+    options?: Watched & { readonly name?: string; readonly operationId?: string }
+  ) => Task<ImportReceipt, Progress>
+  /** One row, no file copied. A text is the name. */
+  readonly fork: (
+    from: From,
+    options?: string | (CallOptions & { readonly name?: string; readonly operationId?: string })
+  ) => Promise<BranchInfo>
+  readonly open: (branch: string | { readonly id: string }, options?: WorkspaceOpenOptions) => Promise<Workspace>
+
+  readonly branch: (id: string, options?: CallOptions) => Promise<BranchInfo>
+  readonly commit: (ref: From, options?: CallOptions) => Promise<CommitInfo>
+  readonly log: (ref: From, options?: CallOptions & { readonly limit?: number }) => Promise<readonly CommitInfo[]>
+  readonly diff: (from: From, to: From, options?: CallOptions) => Promise<readonly Change[]>
+  readonly readAt: (ref: From, path: PathInput, options?: CallOptions) => Promise<Uint8Array>
+  readonly listAt: (ref: From, path?: PathInput, options?: CallOptions) => Promise<readonly FileStat[]>
+  readonly statAt: (ref: From, path: PathInput, options?: CallOptions) => Promise<FileStat>
+  /** Direct calls on the head of a branch, one commit each, without a mount. */
+  readonly applyTo: (
+    branch: string | { readonly id: string },
+    operations: readonly FileOperation[],
+    options?: CallOptions & CommitOptions
+  ) => Promise<CheckpointOutcome>
+  /** Mounted, run, saved, unmounted: nothing of it is left after the call. */
+  readonly execOn: (
+    branch: string | { readonly id: string },
+    command: readonly [string, ...string[]] | string,
+    options?: ExecOptions & WorkspaceOpenOptions & CommitOptions
+  ) => Promise<{ readonly result: ExecResult; readonly checkpoint: CheckpointOutcome }>
+  readonly pin: (key: string, ref: From, options?: CallOptions) => Promise<void>
+  readonly unpin: (key: string, options?: CallOptions) => Promise<void>
+  readonly findOperation: (
+    operationId: string,
+    options?: CallOptions
+  ) => Promise<{ readonly state: "recorded"; readonly commit: string } | { readonly state: "absent" }>
+  readonly exportDirectory: (
+    ref: From,
+    target: string,
+    options?: Watched
+  ) => Task<{ readonly files: number; readonly bytes: number }, Progress>
+  /** A git patch of source files; ignored files are left out and counted. */
+  readonly exportPatch: (
+    options: { readonly [End in keyof PatchOptions]: From } & CallOptions
+  ) => Promise<ExportedPatch>
+  /** Workspaces that ended without a decision about their changes. */
+  readonly left: (options?: CallOptions) => Promise<readonly LeftWorkspace[]>
+  readonly recover: (
+    workspace: string,
+    options?: CallOptions & CommitOptions
+  ) => Promise<{ readonly branch: string; readonly checkpoint: CheckpointOutcome }>
+  readonly discardLeft: (workspace: string, reason: string, options?: CallOptions) => Promise<void>
+  readonly stats: (options?: CallOptions) => Promise<StoreStats>
+  /** Reads every object back against its id. */
+  readonly verify: (options?: Watched) => Task<VerifyReport, Progress>
+}
