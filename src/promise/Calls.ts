@@ -10,12 +10,13 @@ import type * as ManagedRuntime from "effect/ManagedRuntime"
 import * as Option from "effect/Option"
 import type { Assembly } from "../assembly/Assembly.ts"
 import type { Authority } from "../governance/Authority.ts"
+import type { CommandHosts } from "../host/CommandHosts.ts"
 import type { Workspaces } from "../workspace/WorkspaceProvider.ts"
 import { badArgument, closed, thrown } from "./Failure.ts"
 import type { CallOptions, Duration as PlainDuration } from "./Plain.ts"
 
 /** What the presets offer. */
-export type Services = Authority | Assembly | Workspaces
+export type Services = Authority | Assembly | CommandHosts | Workspaces
 
 /** Runs calls until it is closed. */
 export interface Calls {
@@ -58,4 +59,18 @@ export const milliseconds = (argument: string, duration: PlainDuration): number 
     `The ${argument} is no duration.`,
     'For example "2 minutes", or a number of milliseconds.'
   )
+}
+
+/** The same options with the named durations in milliseconds. */
+export const inMilliseconds = <Options extends object, Name extends keyof Options & string>(
+  options: Options,
+  names: readonly Name[]
+): Omit<Options, Name> & { readonly [N in Name]?: number } => {
+  const times = names.flatMap((name) => {
+    const duration = options[name] as PlainDuration | undefined
+    return duration === undefined ? [] : [[name, milliseconds(name, duration)]]
+  })
+  const { ...rest } = options
+  for (const name of names) delete rest[name]
+  return { ...rest, ...Object.fromEntries(times) }
 }

@@ -15,7 +15,7 @@ import type {
   TurnCalls
 } from "./Governance.ts"
 import type { CallOptions, Task } from "./Plain.ts"
-import type { ExploreRepairOptions, RepairProgress, RepairReport } from "./Repair.ts"
+import type { ExploreRepairOptions, RepairProgress, RepairReport, RepairRepositoryOptions } from "./Repair.ts"
 import type { WorkspaceCalls } from "./Workspaces.ts"
 
 export interface OpenOptions extends CallOptions {
@@ -62,6 +62,11 @@ export interface Coppice extends AsyncDisposable {
   /** Many attempts from one warm checkpoint, judged in clean checkouts; what passes comes out as a patch. */
   readonly exploreRepair: (
     options: ExploreRepairOptions,
+    watch?: CallOptions & { readonly onProgress?: (step: RepairProgress) => void }
+  ) => Task<RepairReport, RepairProgress>
+  /** The same for any git repository, with plain commands: one to prepare, some that try, one that verifies. */
+  readonly repairRepository: (
+    options: RepairRepositoryOptions,
     watch?: CallOptions & { readonly onProgress?: (step: RepairProgress) => void }
   ) => Task<RepairReport, RepairProgress>
   /** What the preset resolved to. Reading it loads nothing. */

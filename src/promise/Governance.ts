@@ -21,17 +21,25 @@ export interface Keyed {
 type Write<Input, Reply> = (input: Input & Keyed, options?: CallOptions) => Promise<Reply & Receipt>
 type Read<Input, Reply> = (input: Input, options?: CallOptions) => Promise<Reply & AsOf>
 
-/** US dollars, and whole turns. Zero is an amount like any other. */
+/** US dollars, whole turns, tokens, milliseconds, attempts. Zero is an amount like any other. */
 export interface Amounts {
   readonly usd?: number
   readonly slots?: number
+  readonly tokens?: number
+  readonly wallMs?: number
+  readonly computeMs?: number
+  readonly attempts?: number
+}
+/** Limits, and the window in milliseconds that they hold for; without one, for the whole life. */
+export interface BudgetSpec extends Amounts {
+  readonly windowMs?: number
 }
 export interface Goal {
   readonly id: string
   readonly title: string
   readonly state: "active" | "paused" | "stopped" | "completed"
   /** Null where there is no limit. */
-  readonly budget: { readonly usd: number | null; readonly slots: number | null }
+  readonly budget: Omit<BudgetSpec, "usd" | "slots"> & { readonly usd: number | null; readonly slots: number | null }
   readonly revision: number
   readonly openedAt: number
 }
@@ -219,7 +227,7 @@ type OfTodo = { readonly todo: string }
 type Ttl = { readonly ttl?: Duration }
 
 export interface GoalCalls {
-  readonly open: Write<{ readonly title: string; readonly budget: Amounts }, Goal>
+  readonly open: Write<{ readonly title: string; readonly budget: BudgetSpec }, Goal>
   readonly get: Read<OfGoal, Goal>
   readonly pause: Write<OfGoal, Goal>
   readonly resume: Write<OfGoal, Goal>

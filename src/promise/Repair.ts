@@ -66,7 +66,8 @@ export interface Route {
 /** A command that must succeed before the judge; `blame` says what a failure means. */
 export interface PrepareStep {
   readonly argv: readonly [string, ...string[]]
-  readonly blame: "machine" | "candidate"
+  /** `compare`: the candidate's, when the base passes the same step. */
+  readonly blame: "machine" | "candidate" | "compare"
 }
 export interface NamedPatch {
   readonly name: string
@@ -78,8 +79,15 @@ export interface RepairOracle {
   readonly name?: string
   /** Exit code 0 passed, 1 failed, 2 progress, anything else inconclusive. */
   readonly judge: readonly [string, ...string[]]
-  readonly heldOut: string
+  /** `plain`, for a command that knows nothing of us: 0 passed, 126 and 127 unavailable, any other failed. */
+  readonly exitCodes?: "verdict" | "plain"
+  /** The directory of the judge's own files; without one the verdict rests on files that attempts may change. */
+  readonly heldOut?: string
+  /** Lay the held-out files over the checkout, at the same paths. */
+  readonly layOver?: boolean
   readonly canary?: string
+  /** Names of this process's variables that the judge's commands may see. */
+  readonly passEnv?: readonly string[]
   readonly dependencies?: {
     readonly install: readonly [string, ...string[]]
     /** Manifests and lockfiles whose contents decide what is installed. */
@@ -101,6 +109,12 @@ export interface ExploreRepairOptions {
   /** The repository as a person left it, dependencies installed; only read. */
   readonly source: string
   readonly base?: string
+  /** Runs once, in a copy of the source, before the attempts: for example `npm ci`. */
+  readonly prepare?: {
+    readonly argv: readonly [string, ...string[]]
+    readonly timeLimit?: Duration
+    readonly passEnv?: readonly string[]
+  }
   readonly environment?: { readonly tools?: readonly string[]; readonly lockfiles?: readonly string[] }
   readonly routes: readonly Route[]
   /** Takes over the first route that got half way. */
@@ -152,6 +166,8 @@ export interface AttemptReport {
   readonly checkpoint: string | null
   readonly candidate: string | null
   readonly changedFiles: number | null
+  /** Changed files that no patch holds. Null when not measured. */
+  readonly leftOut: number | null
   readonly projection: "overlay" | "copy" | null
   readonly isolation: "enforced" | "advisory" | "none" | null
   readonly clocks: Clocks
@@ -159,11 +175,31 @@ export interface AttemptReport {
   readonly usd: number | null
 }
 
+/** Where the source stood. */
+export interface SourceReport {
+  readonly commit: string
+  /** Null for a detached HEAD. */
+  readonly branch: string | null
+  readonly shallow: boolean
+  /** Files with uncommitted work, some of them by name, and that work as patches below the record. */
+  readonly changes: number
+  readonly examples: readonly string[]
+  readonly patches: readonly { readonly part: string; readonly file: string }[]
+  /** Submodules and nested repositories: what attempts change in them is no part of a patch. */
+  readonly inner: readonly string[]
+  readonly notes: readonly string[]
+}
+
 /** Every attempt with its outcome, failed ones included. `accepted` is null when nothing was. */
 export interface RepairReport {
   readonly run: string
   readonly goal: string
+  readonly source: SourceReport
+  readonly imported: { readonly commit: string; readonly files: number; readonly bytes: number } | null
+  readonly prepared: { readonly commit: string; readonly changedFiles: number } | null
   readonly oracle: "proven" | "unproven"
+  /** The verdict on the source as it is, before any attempt. */
+  readonly base: { readonly outcome: Verdict["outcome"]; readonly reason: string }
   readonly attempts: readonly AttemptReport[]
   readonly handoff: {
     readonly from: string
@@ -182,5 +218,56 @@ export interface RepairReport {
   readonly replay: "passed" | "failed" | "unavailable" | null
   readonly settlements: { readonly accepted: number; readonly total: number }
   readonly quota: { readonly reserved: number; readonly spent: number; readonly remaining: number | null }
+  /** Workspaces of earlier processes that were recovered to branches of their own. */
+  readonly recovered: readonly { readonly workspace: string; readonly branch: string }[]
   readonly clocks: Clocks
+}
+
+/** A line for `sh -c`, or an argv that no shell sees. */
+export type CommandLine = string | readonly [string, ...string[]]
+
+/** One attempt of `repairRepository`. Its command, or its agent, runs in a workspace of its own, in the root of the repository. */
+export interface CommandAttempt {
+  /** Short and stable; `a1`, `a2` … by their order unless given. */
+  readonly id?: string
+  readonly title?: string
+  /** Told to the command as `COPPICE_INSTRUCTION`. */
+  readonly instruction?: string
+  /** Exit code 0 says that the work is done, any other that it failed; or an agent that says more. */
+  readonly command: CommandLine | AgentSpec
+  /** The most that it may cost, in US dollars; a plain command costs what this says, 0 unless given. */
+  readonly usd?: number
+  readonly timeLimit?: Duration
+}
+
+export interface RepairRepositoryOptions {
+  /** The root of a git repository, in whatever state: only read. */
+  readonly repository: string
+  /** What makes a copy workable, for example `npm ci`. Runs once for all attempts, and in every clean checkout. */
+  readonly prepare?: CommandLine
+  readonly attempts: readonly (CommandAttempt | CommandLine)[]
+  /** Runs in a clean checkout with the attempt's patch: exit code 0 accepts it. */
+  readonly verify: CommandLine
+  /** Files that attempts never see and that lie over the checkout when it is judged. */
+  readonly heldOut?: string
+  /** Outside the repository; the same directory goes on with a run that was killed. */
+  readonly record: string
+  readonly run?: string
+  readonly title?: string
+  /** What the attempts may cost together, and two turns for each, when absent. */
+  readonly budget?: { readonly usd: number; readonly slots: number }
+  /** For each attempt; 10 minutes when absent. */
+  readonly timeLimit?: Duration
+  /** 30 minutes when absent. */
+  readonly verifyTimeLimit?: Duration
+  readonly prepareTimeLimit?: Duration
+  readonly workers?: number
+  /** Names of this process's variables that attempts, `prepare` and `verify` may see. */
+  readonly passEnv?: readonly string[]
+  /** Apply the accepted patch once more in a fresh clone and run both commands there; true when absent. */
+  readonly replay?: boolean
+  readonly base?: string
+  readonly hide?: readonly string[]
+  readonly show?: readonly string[]
+  readonly retryInterrupted?: boolean
 }

@@ -9,11 +9,22 @@ import { protocolVersion } from "../host/TurnProtocol.ts"
 import type { Host } from "../host/Host.ts"
 import { exploreRepair } from "../journey/ExploreRepair.ts"
 import type * as Journey from "../journey/RepairPlan.ts"
-import { type Calls, milliseconds } from "./Calls.ts"
+import { repairRepository } from "../journey/RepairRepository.ts"
+import type * as Journeys from "../journey/RepairRepository.ts"
+import { type Calls, inMilliseconds, type Services } from "./Calls.ts"
 import type { Coppice } from "./Coppice.ts"
 import { badArgument } from "./Failure.ts"
-import type { AgentSpec, ExploreRepairOptions, RepairOracle, Route } from "./Repair.ts"
-import { startTask } from "./Task.ts"
+import type {
+  AgentSpec,
+  CommandAttempt,
+  CommandLine,
+  ExploreRepairOptions,
+  RepairProgress,
+  RepairReport,
+  RepairRepositoryOptions,
+  Route
+} from "./Repair.ts"
+import { startTask, type Watching } from "./Task.ts"
 
 const hosts = Effect.flatMap(Assembly, ({ registry }) => registry.load("host-process", "an agent of a repair"))
 type Hosts = Effect.Success<typeof hosts>
@@ -39,43 +50,72 @@ const hostOf = (made: Hosts, agent: AgentSpec): Host => {
   )
 }
 
-const routeOf = (made: Hosts, { agent, timeLimit, ...route }: Route): Journey.Route => ({
-  ...route,
-  host: hostOf(made, agent),
-  ...(timeLimit === undefined ? {} : { timeLimit: milliseconds("timeLimit", timeLimit) })
-})
-
-const oracleOf = ({ timeLimit, ...oracle }: RepairOracle): Journey.RepairOracle => ({
-  ...oracle,
-  ...(timeLimit === undefined ? {} : { timeLimit: milliseconds("timeLimit", timeLimit) })
+const routeOf = (made: Hosts, { agent, ...route }: Route): Journey.Route => ({
+  ...inMilliseconds(route, ["timeLimit"]),
+  host: hostOf(made, agent)
 })
 
 const planOf = (
   made: Hosts,
-  { routes, receiver, oracle, ...options }: ExploreRepairOptions,
+  { routes, receiver, oracle, prepare, ...options }: ExploreRepairOptions,
   onProgress: NonNullable<Journey.RepairOptions["onProgress"]>
 ): Journey.RepairOptions => ({
   ...options,
   routes: routes.map((route) => routeOf(made, route)),
   ...(receiver === undefined ? {} : { receiver: routeOf(made, receiver) }),
-  oracle: oracleOf(oracle),
+  ...(prepare === undefined ? {} : { prepare: inMilliseconds(prepare, ["timeLimit"]) }),
+  oracle: inMilliseconds(oracle, ["timeLimit"]),
+  onProgress
+})
+
+const isLine = (attempt: CommandAttempt | CommandLine): attempt is CommandLine =>
+  typeof attempt === "string" || Array.isArray(attempt)
+
+const attemptOf = (made: Hosts, attempt: CommandAttempt | CommandLine): Journeys.CommandAttempt | CommandLine => {
+  // What is no attempt at all is refused by the journey, in its own words.
+  if (isLine(attempt) || typeof attempt !== "object" || attempt === null) return attempt
+  const { command, ...rest } = inMilliseconds(attempt, ["timeLimit"])
+  const plain = typeof command !== "object" || command === null || Array.isArray(command)
+  return { ...rest, command: plain ? (command as CommandLine) : hostOf(made, command as AgentSpec) }
+}
+
+const repositoryPlanOf = (
+  made: Hosts,
+  { attempts, ...options }: RepairRepositoryOptions,
+  onProgress: NonNullable<Journey.RepairOptions["onProgress"]>
+): Journeys.RepairRepositoryOptions => ({
+  ...inMilliseconds(options, ["timeLimit", "verifyTimeLimit", "prepareTimeLimit"]),
+  attempts: Array.isArray(attempts) ? attempts.map((attempt) => attemptOf(made, attempt)) : [],
   onProgress
 })
 
 /** What `make` throws for a bad argument is a failure of the effect. */
 const planned = <A>(make: () => A) => Effect.try({ try: make, catch: (error) => error })
 
-export const repairCalls = (calls: Calls): Pick<Coppice, "exploreRepair"> => ({
-  exploreRepair: (options, watch = {}) =>
-    startTask(
-      (tell, signal) =>
-        calls.run(
-          Effect.gen(function* () {
-            const made = yield* hosts
-            return yield* exploreRepair(yield* planned(() => planOf(made, options, tell)))
-          }),
-          { signal }
-        ),
-      watch
-    )
-})
+export const repairCalls = (calls: Calls): Pick<Coppice, "exploreRepair" | "repairRepository"> => {
+  /** A journey with its plan, made once the hosts are loaded. */
+  const journey =
+    <Options extends object, Plan>(
+      plan: (made: Hosts, options: Options, tell: (step: RepairProgress) => void) => Plan,
+      run: (plan: Plan) => Effect.Effect<RepairReport, unknown, Services>
+    ) =>
+    (options: Options, watch: Watching<RepairProgress> = {}) =>
+      startTask<RepairReport, RepairProgress>(
+        (tell, signal) =>
+          calls.run(
+            Effect.gen(function* () {
+              if (typeof options !== "object" || options === null) {
+                return yield* Effect.fail(badArgument("options", "This call takes one object.", "See its declaration."))
+              }
+              const made = yield* hosts
+              return yield* run(yield* planned(() => plan(made, options, tell)))
+            }),
+            { signal }
+          ),
+        watch
+      )
+  return {
+    exploreRepair: journey(planOf, exploreRepair),
+    repairRepository: journey(repositoryPlanOf, repairRepository)
+  }
+}
