@@ -14,6 +14,7 @@ import type {
   TodoCalls,
   TurnCalls
 } from "./Governance.ts"
+import type { ByteSize } from "../base/ByteSize.ts"
 import type { CallOptions, Task } from "./Plain.ts"
 import type { ExploreRepairOptions, RepairProgress, RepairReport, RepairRepositoryOptions } from "./Repair.ts"
 import type { WorkspaceCalls } from "./Workspaces.ts"
@@ -27,6 +28,10 @@ export interface OpenOptions extends CallOptions {
   readonly project?: string
   /** Only with `standard`. */
   readonly workspaces?: "layerfs" | "off"
+  /** What the workspace store may hold at most: bytes, or text such as `"2 GiB"`. Only with `standard`. */
+  readonly storeQuota?: ByteSize
+  /** What one imported project, with all its branches, may add to the store at most. Only with `standard`. */
+  readonly projectQuota?: ByteSize
 }
 
 /** What the preset resolved to: what is enabled, what is loaded, and why. */

@@ -80,7 +80,9 @@ export interface StartedProcess {
 }
 
 export interface CheckpointOptions extends CommitOptions, CallOptions {
-  /** Also while processes run inside; the outcome is then labelled live. */
+  /** Stops every process inside, captures one moment of all of them, and lets them go on. */
+  readonly quiesce?: boolean
+  /** Captures beside running processes; the commit is labelled live for good and cannot become a candidate. */
   readonly allowLive?: boolean
   /** Commit a change of times alone. */
   readonly keepTimes?: boolean
