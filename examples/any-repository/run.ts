@@ -34,7 +34,7 @@ const defaultRecord = (repository: string): string => {
   return join(state, "coppice", "runs", `${basename(repository).replace(/[^\w.-]/g, "_")}-${stamp}-${process.pid}`)
 }
 
-const summary = (report: RepairReport, record: string, left: Leftovers, begun: number) => ({
+const summary = (report: RepairReport, repository: string, record: string, left: Leftovers, begun: number) => ({
   ok:
     report.accepted !== null &&
     report.replay === "passed" &&
@@ -43,6 +43,7 @@ const summary = (report: RepairReport, record: string, left: Leftovers, begun: n
   accepted: report.accepted === null ? null : { ...report.accepted, patch: join(record, report.accepted.patch) },
   leftovers: left,
   seconds: Math.round(performance.now() - begun) / 1000,
+  repository,
   record
 })
 
@@ -83,7 +84,7 @@ export const runRepository = async (args: RepositoryArguments): Promise<number> 
     const report = await Effect.runPromise(program, { signal: stop.signal })
     await rm(join(record, "scratch"), { recursive: true, force: true })
     mkdirSync(record, { recursive: true })
-    const result = summary(report, record, (left ?? watchLeftovers(realpathSync(record)))(), begun)
+    const result = summary(report, repository, record, (left ?? watchLeftovers(realpathSync(record)))(), begun)
     if (args.json) console.log(JSON.stringify(result))
     else printRepairTable(result)
     return result.ok ? 0 : 1

@@ -7,6 +7,7 @@ type Shown = RepairReport & {
   readonly ok: boolean
   readonly leftovers: Leftovers
   readonly seconds: number
+  readonly repository: string
   readonly record: string
 }
 
@@ -55,6 +56,7 @@ export const printRepairTable = (run: Shown): void => {
     run.accepted === null
       ? "patch      none: nothing was accepted"
       : `patch      ${run.record}/fix.patch   in a fresh clone: ${run.replay ?? "not replayed"}`,
+    ...(run.accepted === null ? [] : [`apply      git -C ${run.repository} apply ${run.record}/fix.patch`]),
     `settled    ${run.settlements.total} turns, ${run.settlements.accepted} accepted`,
     `left over  ${run.leftovers.mounts.length} mounts, ${run.leftovers.processes.length} processes, ${run.leftovers.directories.length} directories`,
     `record     ${run.record}   (run.json, graph.mmd, verdicts/, attempts/, results/, store/)`,

@@ -34,6 +34,21 @@ const failed = (exitCode: number | null, timedOut: boolean) =>
     remedy: "Read prepare.log in the record, make the command work in a plain clone, and run again: it is tried again."
   })
 
+/** Tells the latest whole line of a command's output, at most every three seconds: a long preparation is seen to go on. */
+const lastLineNowAndThen = (tell: (line: string) => void) => {
+  let next = performance.now() + 3000
+  return (_stream: "stdout" | "stderr", bytes: Uint8Array): void => {
+    if (performance.now() < next) return
+    const line = Buffer.from(bytes)
+      .toString("utf8")
+      .split(/[\r\n]+/)
+      .findLast((text) => text.trim() !== "")
+    if (line === undefined) return
+    next = performance.now() + 3000
+    tell(line.trim().slice(0, 120))
+  }
+}
+
 /** What a killed process left of this preparation: it is made again, so nothing of it is worth keeping. */
 const dropHalfDone = (branch: string) =>
   Effect.gen(function* () {
@@ -44,7 +59,14 @@ const dropHalfDone = (branch: string) =>
   })
 
 /** The commit of the preparation: made now, or found from an earlier process. */
-const prepared = (options: RepairOptions, warm: WarmUp, imported: string, record: RunRecord, ledger: CostLedger) =>
+const prepared = (
+  options: RepairOptions,
+  warm: WarmUp,
+  imported: string,
+  record: RunRecord,
+  ledger: CostLedger,
+  say: Scene["say"]
+) =>
   Effect.gen(function* () {
     const workspaces = yield* Workspaces
     const operationId = `${options.run}/prepare`
@@ -60,7 +82,8 @@ const prepared = (options: RepairOptions, warm: WarmUp, imported: string, record
         const workspace = yield* workspaces.open(branch.id, { isolation: "off", actor: { call: "prepare" } })
         const result = yield* workspace.exec(warm.argv, {
           passEnv: [...networkVariables, ...(warm.passEnv ?? [])],
-          timeLimitMs: Duration.toMillis(warm.timeLimit ?? "30 minutes")
+          timeLimitMs: Duration.toMillis(warm.timeLimit ?? "30 minutes"),
+          onOutput: lastLineNowAndThen((line) => say(null, "prepare", line))
         })
         yield* record.write("prepare.log", `$ ${warm.argv.join(" ")}\n${result.stdout.text}${result.stderr.text}\n`)
         if (result.exitCode !== 0) {
@@ -96,7 +119,7 @@ export const warmUp = (
     }
     const workspaces = yield* Workspaces
     say(null, "prepare", options.prepare.argv.join(" ").slice(0, 200))
-    const commit = yield* prepared(options, options.prepare, imported, record, ledger)
+    const commit = yield* prepared(options, options.prepare, imported, record, ledger, say)
     const { files } = yield* workspaces.exportPatch({ from: imported, to: commit })
     const warm: Warm = { commit, changedFiles: files.length, argv: options.prepare.argv }
     yield* record.write(file, `${JSON.stringify(warm)}\n`)
