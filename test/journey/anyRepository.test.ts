@@ -203,6 +203,25 @@ describe("repairRepository", () => {
     expect(outcomes(await place.run({ prepare: "true" }))).toEqual([["a1", "accepted"]])
   }, 240_000)
 
+  it("W13 C11 a source that changes while it is read is read again, and refused when it never holds still", async () => {
+    const place = ground()
+    let writes = 0
+    const writeOnImport = (most: number) => (event: { readonly stage: string; readonly text: string }) => {
+      if (event.stage !== "import" || !event.text.startsWith("reading the source") || writes >= most) return
+      writes += 1
+      put(place.repository, { "draft.txt": `draft ${writes}\n` })
+    }
+    const verify = "sh check.sh && grep -qx 'draft 4' draft.txt"
+    const error = await place.refused({ verify, onProgress: writeOnImport(3) })
+    expect([writes, error]).toEqual([3, expect.objectContaining({ code: "SOURCE_UNUSABLE", reason: "changing" })])
+    const report = await place.run({
+      verify: "sh check.sh && grep -qx 'draft 4' draft.txt",
+      onProgress: writeOnImport(4)
+    })
+    expect(outcomes(report)).toEqual([["a1", "accepted"]])
+    expect([writes, report.source.examples]).toEqual([4, ["draft.txt"]])
+  }, 240_000)
+
   it("P3 wrong options and sources that are none are refused with a remedy, and nothing is made", async () => {
     const place = ground()
     const option = async (options: Partial<RepairRepositoryOptions>) =>
