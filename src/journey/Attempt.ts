@@ -25,11 +25,12 @@ import {
 import type { BriefFinding } from "../host/TurnProtocol.ts"
 import { leaseGuard } from "../session/LeaseGuard.ts"
 import { type HostOutcome, resultFiles } from "../session/ResultFile.ts"
-import { driveTurn, type Settling } from "../session/TurnDriver.ts"
+import { driveTurn } from "../session/TurnDriver.ts"
 import { identity } from "../workspace/Candidate.ts"
 import { type Workspace, Workspaces } from "../workspace/WorkspaceProvider.ts"
+import { outcomeOf, reasonOf, settlementOutcome } from "./AttemptOutcome.ts"
 import { type Captured, capture } from "./Capture.ts"
-import type { AttemptOutcome, AttemptReport, OracleNotProven, RepairOptions, Route } from "./RepairPlan.ts"
+import type { AttemptReport, OracleNotProven, RepairOptions, Route } from "./RepairPlan.ts"
 import type { RunRecord } from "./RunRecord.ts"
 
 /** What all attempts of a run share. */
@@ -185,46 +186,6 @@ const judgeCapture = (
   })
 
 type Judged = Effect.Success<ReturnType<typeof judgeCapture>>
-
-const outcomeOf = (host: HostOutcome | null, verdict: Verdict | null, accepted: boolean): AttemptOutcome => {
-  if (accepted) return "accepted"
-  if (verdict?.outcome === "passed") return "passedNotChosen"
-  if (host?.status !== "ok" || host.result.outcome === "failed") return "failed"
-  if (host.result.outcome === "progress") return "handedOver"
-  if (verdict === null) return "failed"
-  return verdict.outcome === "failed" || verdict.outcome === "progress" ? "refused" : "inconclusive"
-}
-
-const reasonOf = (
-  host: HostOutcome | null,
-  verdict: Verdict | null,
-  outcome: AttemptOutcome,
-  turn: string,
-  leftOut: number
-): string => {
-  // A host that broke its contract has told nothing; its files are judged all the same, and both are said.
-  const broken =
-    host?.status === "failed" ? `${host.message} (${host.check}; its stderr: results/${turn}.stderr).` : null
-  const judged =
-    outcome === "refused" || outcome === "accepted" || outcome === "inconclusive" ? verdict?.reason : undefined
-  if (judged !== undefined) return broken === null ? judged : `${judged} The host itself failed: ${broken}`
-  if (broken !== null) return broken
-  if (verdict === null && host?.status === "ok" && outcome === "failed" && host.result.outcome === "completed") {
-    return `It changed no source file${leftOut > 0 ? `, but ${leftOut} that git ignores or that belong to a repository inside` : ""}. It said: ${host.result.summary}`
-  }
-  if (outcome === "passedNotChosen") return "It passed after another attempt had been accepted."
-  return host?.status === "ok" ? host.result.summary : "The result of the host could not be read again."
-}
-
-/** How the work of the turn is settled. */
-const settlementOutcome = (outcome: AttemptOutcome): Settling["outcome"] =>
-  outcome === "accepted"
-    ? "accepted"
-    : outcome === "handedOver" || outcome === "passedNotChosen"
-      ? "progress"
-      : outcome === "inconclusive"
-        ? "inconclusive"
-        : "failed"
 
 /** Runs one route to its settled end. Null when there was no todo left for it. */
 export const runAttempt = (scene: Scene, route: Route, received: Received | null) =>
