@@ -9,9 +9,11 @@ import { reader, writer } from "./Authority.ts"
 import { DigestText, IdText, Ids, Summary } from "./Field.ts"
 import { type EvidenceRecord, loadEvidence, ofGoal } from "./Evidence.ts"
 import { goalTable } from "./Goal.ts"
-import { AcceptanceInvalid, type NotFound, notFound } from "./GovernanceError.ts"
+import { AcceptanceInvalid, type NotFound, notFound, type RevisionConflict } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
 import type { Load } from "./Module.ts"
+import { requirementOf } from "./Requirement.ts"
+import { atRevision, todoTable } from "./TodoRecord.ts"
 import { turnTable } from "./TurnRecord.ts"
 
 /** `inconclusive`: it ran and could not tell, a timeout among them. `unavailable`: it could not run. */
@@ -38,6 +40,8 @@ export interface AcceptanceRecord {
   readonly void: boolean
   readonly evidence: readonly string[]
   readonly summary: string
+  /** Digest of the requirement that the validator ran against; null where it is not known. */
+  readonly requirement: string | null
   readonly recordedAt: number
 }
 
@@ -52,6 +56,7 @@ export const acceptanceTable = recordTable<AcceptanceRecord>("acceptance", ["id"
   void: "flag",
   evidence: "json",
   summary: "value",
+  requirement: "value",
   recordedAt: "value"
 })
 
@@ -104,6 +109,8 @@ const RecordAcceptance = Schema.Struct({
   candidate: Schema.NullOr(DigestText),
   validator: Validator,
   outcome: AcceptanceOutcome,
+  /** The revision of the todo that the validator ran against; when not named, what the turn was admitted under. */
+  todoRevision: Schema.optional(Schema.Int),
   evidence: Ids,
   summary: Schema.optional(Summary)
 })
@@ -112,16 +119,23 @@ const record = handler({
   type: "recordAcceptance",
   payload: RecordAcceptance,
   *load(input) {
+    const turn = input.turn === undefined ? undefined : yield* turnTable.first("id = ?", input.turn)
+    const todo = input.todo ?? turn?.todo
     return {
       goal: yield* goalTable.first("id = ?", input.goal),
-      turn: input.turn === undefined ? undefined : yield* turnTable.first("id = ?", input.turn),
+      turn,
+      todo: todo === undefined ? undefined : yield* todoTable.first("id = ?", todo),
       evidence: yield* loadEvidence(input.evidence)
     }
   },
-  decide: ({ goal, turn, evidence }, input, { now, newId }) =>
+  decide: ({ goal, turn, todo, evidence }, input, { now, newId }) =>
     Result.gen(function* () {
       if (goal === undefined) return yield* Result.fail(notFound("goal", input.goal))
       if (input.turn !== undefined && turn?.goal !== goal.id) return yield* Result.fail(notFound("turn", input.turn))
+      if (input.todoRevision !== undefined) {
+        if (todo === undefined) return yield* Result.fail(notFound("todo", input.todo ?? "that is not named"))
+        yield* atRevision(todo, input.todoRevision)
+      }
       const seen: readonly EvidenceRecord[] = yield* ofGoal(goal.id, input.evidence, evidence)
       if (input.outcome === "passed") {
         if (turn?.agent === input.validator.name) {
@@ -144,6 +158,8 @@ const record = handler({
         void: input.validator.digestBefore !== input.validator.digestAfter,
         evidence: input.evidence,
         summary: input.summary ?? "",
+        requirement:
+          input.todoRevision === undefined ? (turn?.context?.requirement ?? null) : requirementOf(goal, todo!),
         recordedAt: now
       }
       return decided([fact("acceptance.recorded", acceptance.id, acceptance)], acceptance)
@@ -156,9 +172,11 @@ export const acceptanceHandlers: Handlers = record
 export const Acceptances = {
   /**
    * Records a verdict. `passed` needs evidence that is not the executor's own. A changed validator digest makes it `void`.
-   * Errors: `AcceptanceInvalid` (`ownProducer`), `NotPublic`, `NotFound`.
+   * After a requirement was corrected, name the `todoRevision` that the validator ran against: only then does its verdict
+   * carry an accepted settlement of a turn that was admitted before (G86).
+   * Errors: `AcceptanceInvalid` (`ownProducer`), `RevisionConflict` (read the todo again, and judge again), `NotPublic`, `NotFound`.
    */
-  record: writer<typeof RecordAcceptance.Type, AcceptanceRecord, AcceptanceInvalid | NotFound>(
+  record: writer<typeof RecordAcceptance.Type, AcceptanceRecord, AcceptanceInvalid | RevisionConflict | NotFound>(
     "work",
     "recordAcceptance"
   ),

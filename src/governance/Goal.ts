@@ -10,6 +10,7 @@ import { BudgetSpec, IdText, limitMicros, Meter, Title, toUsd, type Units } from
 import { BoundMissing, GoalNotActive, type NotFound, notFound } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
 import type { Load } from "./Module.ts"
+import { loadOwed, type Owed } from "./ReservationRecord.ts"
 
 // --- model -----------------------------------------------------------------------------------------------------------
 
@@ -282,11 +283,11 @@ export const Goals = {
    * Errors: `InvalidInput`, `BoundMissing` (a required limit is missing).
    */
   open: writer<typeof OpenGoal.Type, Goal, BoundMissing>("work", "openGoal"),
-  /** Errors: `NotFound`. */
+  /** One goal, with what is owed in it. Errors: `NotFound`. */
   get: reader(
-    function* (input: { readonly goal: string }): Load<Goal | undefined> {
+    function* (input: { readonly goal: string }): Load<(Goal & { readonly owed: readonly Owed[] }) | undefined> {
       const goal = yield* loadGoal(input.goal)
-      return goal === undefined ? undefined : show(goal)
+      return goal === undefined ? undefined : { ...show(goal), owed: yield* loadOwed("goal", goal.id) }
     },
     (input) => notFound("goal", input.goal)
   ),

@@ -70,6 +70,8 @@ export interface LeaseView {
   readonly epoch: number
   readonly version: number
   readonly writeScopes: readonly string[]
+  /** Milliseconds that a renewal adds when it names no others. */
+  readonly ttlMs: number
   readonly acquiredAt: number
   readonly expiresAt: number
   readonly releasedAt: number | null
@@ -98,7 +100,7 @@ export const leaseTable = recordTable<LeaseRecord>("lease", ["todo"], {
   previous: "json"
 })
 
-export const viewLease = ({ tokenDigest: _token, ttlMs: _ttl, ...view }: LeaseRecord): LeaseView => view
+export const viewLease = ({ tokenDigest: _token, ...view }: LeaseRecord): LeaseView => view
 
 export const held = (lease: LeaseRecord, token: string): Lease => ({
   ...viewLease(lease),

@@ -1,7 +1,7 @@
 /**
  * Settlement: the one commit in which a piece of work ends and is paid: fence, evidence, acceptance, spend, todo, turn.
  * Promise: once per effect id; a replay gives the stored receipt, another content is a conflict; work and cost are never
- * apart; what stays owed is named with the call that settles it. Rules: G72, G73, G75; C62.
+ * apart; what stays owed is named with the call that settles it. Rules: G72, G73, G75, G86; C62, C72.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -29,6 +29,7 @@ import { type LeaseRecord, loadLease, passFence, released } from "./Lease.ts"
 import type { DecideContext, Load } from "./Module.ts"
 import { closed, Spend, spendReserved, spendUnreserved } from "./QuotaLedger.ts"
 import { loadOwed, type Owed, owedBy, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
+import { requirementOf } from "./Requirement.ts"
 import { Continuation, completeTodo } from "./Todo.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
 import { inPhase, type TurnRecord, turnTable } from "./TurnRecord.ts"
@@ -69,6 +70,17 @@ export interface Settlement extends SettlementRecord {
   readonly successors: readonly string[]
   readonly spend: Spend
   readonly owed: readonly Owed[]
+  /** There when the requirement was corrected while the turn ran, and no validator ran against the new one (G86). */
+  readonly stale?: Stale
+}
+
+/** The result and its cost are kept; what comes next is a new plan. */
+export interface Stale {
+  /** What was asked for instead of `staleContext`. */
+  readonly asked: SettlementOutcome
+  readonly admittedRevision: number | null
+  readonly revision: number
+  readonly next: "replan"
 }
 
 export const settlementTable = recordTable<SettlementRecord & { readonly receipt: Settlement }>(
@@ -215,6 +227,25 @@ const accepted = (state: State, input: Settle, todo: TodoRecord) =>
     return acceptance.id
   })
 
+/** Why this settlement cannot stand for what is required now; undefined when it can (G86). */
+const staleness = (
+  state: State,
+  goal: GoalRecord,
+  todo: TodoRecord,
+  turn: TurnRecord | undefined,
+  asked: SettlementOutcome
+): Stale | undefined => {
+  const admitted = turn?.context?.requirement
+  const required = requirementOf(goal, todo)
+  if (admitted === undefined || admitted === required || state.acceptance?.requirement === required) return undefined
+  return {
+    asked,
+    admittedRevision: turn?.context?.requirementRevision ?? null,
+    revision: todo.revision,
+    next: "replan"
+  }
+}
+
 const payFor = (state: State, input: Settle, todo: TodoRecord, turn: TurnRecord | undefined, context: DecideContext) =>
   Result.gen(function* () {
     if (turn === undefined && input.reservation === undefined) {
@@ -253,20 +284,23 @@ const settle = handler({
       if (typeof input.acceptance === "string" && state.acceptance?.goal !== goal.id) {
         return yield* Result.fail(notFound("acceptance", input.acceptance))
       }
-      if (input.outcome === "accepted") yield* accepted(state, input, todo)
-      if (todo.acceptance !== null && input.todo.action === "complete" && input.outcome !== "accepted") {
+      const stale = staleness(state, goal, todo, turn, input.outcome)
+      const outcome = stale === undefined ? input.outcome : "staleContext"
+      const fate = stale !== undefined && input.todo.action === "complete" ? ({ action: "keep" } as const) : input.todo
+      if (outcome === "accepted") yield* accepted(state, input, todo)
+      if (todo.acceptance !== null && fate.action === "complete" && outcome !== "accepted") {
         return yield* Result.fail(
           invalid("", "notPassed", `Todo ${todo.id} is completed only by an accepted settlement.`)
         )
       }
       const cost = yield* payFor(state, input, todo, turn, context)
       const done =
-        input.todo.action === "complete"
-          ? yield* completeTodo(todo, lease, input.todo.continuation, context)
+        fate.action === "complete"
+          ? yield* completeTodo(todo, lease, fate.continuation, context)
           : {
               todo,
               successors: [],
-              events: input.todo.release === true ? [released(lease, context.now)] : []
+              events: fate.release === true ? [released(lease, context.now)] : []
             }
       const record: SettlementRecord = {
         id: context.newId("settlement"),
@@ -274,8 +308,8 @@ const settle = handler({
         goal: goal.id,
         todo: todo.id,
         turn: turn?.id ?? null,
-        outcome: input.outcome,
-        accepted: input.outcome === "accepted",
+        outcome,
+        accepted: outcome === "accepted",
         acceptance: input.acceptance ?? null,
         candidate: input.candidate ?? null,
         evidence: input.evidence,
@@ -288,7 +322,8 @@ const settle = handler({
         todoState: done.todo.state,
         successors: done.successors.map((s) => s.id),
         spend: { usd: input.spend.usd, slots: cost.reservation.spentSlots },
-        owed: owedBy(cost.reservation)
+        owed: owedBy(cost.reservation),
+        ...(stale === undefined ? {} : { stale })
       }
       const settledTurnRecord: TurnRecord | undefined =
         turn === undefined ? undefined : { ...turn, phase: "settle", settlement: record.id, changedAt: context.now }
@@ -313,7 +348,9 @@ export const Settlements = {
   /**
    * Settles once per `effectId` (a turn's is in its record). Accepting a candidate needs a passed acceptance of exactly
    * that candidate, the candidate recorded, and evidence of kinds `patch` and `verdict`. `spend.usd` may be `"unknown"`:
-   * the reservation is then kept and `owed` names the call that settles it.
+   * the reservation is then kept and `owed` names the call that settles it. When the todo's requirement was corrected after the
+   * turn was admitted, result and cost are kept, the todo stays open, and the outcome is `staleContext` whatever was asked (`stale`
+   * says so), unless the acceptance is of the new requirement.
    * Errors: `LeaseLost` (stop first), `AcceptanceInvalid`, `EvidenceMissing`, `IdentityConflict`, `PhaseOrder`,
    * `ReservationClosed`, `TodoState`, `GoalNotActive` (kept until resumed), `NotFound`.
    */

@@ -15,7 +15,7 @@ import {
   type LeaseLost,
   type NotFound,
   notFound,
-  RevisionConflict,
+  type RevisionConflict,
   type TodoState
 } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler, invalidInput } from "./Handler.ts"
@@ -23,7 +23,7 @@ import { isLive, type LeaseRecord, loadLease, passWayOut, released } from "./Lea
 import type { DecideContext, JournalEvent, Load } from "./Module.ts"
 import { spendUnreserved } from "./QuotaLedger.ts"
 import { loadOwed, type Owed, owedBy } from "./ReservationRecord.ts"
-import { type ContinuationRecord, revised, type TodoRecord, todoState, todoTable } from "./TodoRecord.ts"
+import { atRevision, type ContinuationRecord, revised, type TodoRecord, todoState, todoTable } from "./TodoRecord.ts"
 
 export type { ContinuationRecord, TodoRecord } from "./TodoRecord.ts"
 
@@ -168,19 +168,6 @@ const ofGoal = (goal: string, ids: readonly string[], found: readonly (TodoRecor
   const missing = ids.find((_, i) => found[i] === undefined || found[i].goal !== goal)
   return missing === undefined ? Result.succeed(undefined) : Result.fail(notFound("todo", missing))
 }
-
-const atRevision = (todo: TodoRecord, expected: number): Result.Result<TodoRecord, RevisionConflict> =>
-  todo.revision === expected
-    ? Result.succeed(todo)
-    : Result.fail(
-        new RevisionConflict({
-          message: `Todo ${todo.id} is at revision ${todo.revision}, not ${expected}.`,
-          remedy: "Read the todo again, and decide with what it says now.",
-          id: todo.id,
-          expected,
-          actual: todo.revision
-        })
-      )
 
 // --- commands --------------------------------------------------------------------------------------------------------
 
@@ -427,7 +414,12 @@ export const todoCommands = {
     readonly states?: readonly TodoRecord["state"][]
     readonly limit?: number
     readonly offset?: number
-  }): Load<{ readonly items: readonly TodoRecord[]; readonly total: number; readonly more: boolean }> {
+  }): Load<{
+    readonly items: readonly TodoRecord[]
+    readonly total: number
+    readonly more: boolean
+    readonly owed: readonly Owed[]
+  }> {
     const states = input.states ?? ["open", "deferred", "done", "superseded"]
     const marks = states.map(() => "?").join(", ")
     const counted = yield {
@@ -443,6 +435,6 @@ export const todoCommands = {
       input.limit ?? 200,
       offset
     )
-    return { items, total, more: offset + items.length < total }
+    return { items, total, more: offset + items.length < total, owed: yield* loadOwed("goal", input.goal) }
   })
 }

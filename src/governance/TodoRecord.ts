@@ -5,7 +5,7 @@
  */
 import * as Result from "effect/Result"
 import type { AgentRecord } from "./Goal.ts"
-import { NotEligible, TodoState } from "./GovernanceError.ts"
+import { NotEligible, RevisionConflict, TodoState } from "./GovernanceError.ts"
 import { fact, recordTable } from "./Handler.ts"
 import type { JournalEvent } from "./Module.ts"
 
@@ -126,3 +126,17 @@ export const todoState = (todo: TodoRecord): TodoState =>
     todo: todo.id,
     state: todo.state
   })
+
+/** The todo when it is at the revision that the caller saw. */
+export const atRevision = (todo: TodoRecord, expected: number): Result.Result<TodoRecord, RevisionConflict> =>
+  todo.revision === expected
+    ? Result.succeed(todo)
+    : Result.fail(
+        new RevisionConflict({
+          message: `Todo ${todo.id} is at revision ${todo.revision}, not ${expected}.`,
+          remedy: "Read the todo again, and decide with what it says now.",
+          id: todo.id,
+          expected,
+          actual: todo.revision
+        })
+      )

@@ -27,7 +27,7 @@ import { decided, fact, type Handlers, handler, invalidInput } from "./Handler.t
 import { type LeaseRecord, loadLease } from "./Lease.ts"
 import type { Load } from "./Module.ts"
 import { Spend } from "./QuotaLedger.ts"
-import { type Owed, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
+import { loadOwed, type Owed, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
 import { admit, type AdmitTurn, leaseOf, retry, type RetryTurn, unsettledCost } from "./TurnAdmission.ts"
 import { driven, inFlight, known, observe, openTurn, sameProcess, seenAlive, seenBy } from "./TurnFence.ts"
 import { HostResult, inPhase, type NextStep, nextStep, type TurnRecord, turnTable } from "./TurnRecord.ts"
@@ -355,19 +355,22 @@ export const Turns = {
       return turn === undefined ? undefined : yield* openTurn(turn.goal, turn.agent)
     })()
   ),
-  /** One turn, with its next step. Errors: `NotFound`. */
+  /** One turn, with its next step and what is owed for it. Errors: `NotFound`. */
   get: reader(
-    function* (input: { readonly turn: string }): Load<(TurnRecord & { readonly next: NextStep }) | undefined> {
+    function* (input: {
+      readonly turn: string
+    }): Load<(TurnRecord & { readonly next: NextStep; readonly owed: readonly Owed[] }) | undefined> {
       const turn = yield* byId(input)
-      return turn === undefined ? undefined : { ...turn, next: nextStep(turn) }
+      return turn === undefined ? undefined : { ...turn, next: nextStep(turn), owed: yield* loadOwed("turn", turn.id) }
     },
     (input) => notFound("turn", input.turn)
   ),
   /** Turns, oldest first: of a goal or of all, in a state or in any. `{ state: "open" }` is what recovery looks at on open. */
-  list: reader(function* (input: {
-    readonly goal?: string
-    readonly state?: TurnRecord["state"]
-  }): Load<{ readonly items: readonly (TurnRecord & { readonly next: NextStep })[] }> {
+  list: reader(function* (input: { readonly goal?: string; readonly state?: TurnRecord["state"] }): Load<{
+    readonly items: readonly (TurnRecord & { readonly next: NextStep })[]
+    /** What is owed in the goal; absent when the turns of all goals are listed. */
+    readonly owed?: readonly Owed[]
+  }> {
     const where: string[] = ["1 = 1"]
     const params: string[] = []
     if (input.goal !== undefined) {
@@ -379,6 +382,7 @@ export const Turns = {
       params.push(input.state)
     }
     const found = yield* turnTable.find(`${where.join(" AND ")} ORDER BY admitted_at, id`, ...params)
-    return { items: found.map((turn) => ({ ...turn, next: nextStep(turn) })) }
+    const items = found.map((turn) => ({ ...turn, next: nextStep(turn) }))
+    return input.goal === undefined ? { items } : { items, owed: yield* loadOwed("goal", input.goal) }
   })
 }

@@ -21,8 +21,10 @@ import {
   type ReservationRecord,
   reservationTable
 } from "./ReservationRecord.ts"
+import { requirementOf } from "./Requirement.ts"
+import { type TodoRecord, todoTable } from "./TodoRecord.ts"
 import { inFlight, type Observed, openTurn, sameProcess, seenAlive, seenBy } from "./TurnFence.ts"
-import { inPhase, TurnContext, type TurnRecord, turnTable } from "./TurnRecord.ts"
+import { type AdmittedContext, inPhase, TurnContext, type TurnRecord, turnTable } from "./TurnRecord.ts"
 
 // --- rules -----------------------------------------------------------------------------------------------------------
 
@@ -101,6 +103,7 @@ interface AdmitState {
   readonly goal: GoalRecord | undefined
   readonly agent: AgentRecord | undefined
   readonly lease: LeaseRecord | undefined
+  readonly todo: TodoRecord | undefined
   readonly accounts: readonly Account[]
   readonly old: Old | undefined
 }
@@ -113,6 +116,7 @@ function* loadAdmission(input: { goal: string; agent: string; fence: Fence }, no
     goal,
     agent,
     lease: yield* loadLease(input.fence.todo),
+    todo: yield* todoTable.first("id = ?", input.fence.todo),
     accounts: yield* loadAccounts(goal, agent, now),
     old: turn === undefined ? undefined : { turn, held: yield* reservationTable.first("id = ?", turn.reservation) }
   }
@@ -134,6 +138,17 @@ export const leaseOf = (lease: LeaseRecord | undefined, fence: Fence, goal: stri
       })
     )
   })
+
+/** What the turn is admitted under: taken here, so that no caller can forget it (G86). */
+const contextOf = (
+  goal: GoalRecord,
+  todo: TodoRecord | undefined,
+  named: TurnContext | undefined
+): AdmittedContext => ({
+  requirementRevision: named?.requirementRevision ?? todo?.revision ?? null,
+  digest: named?.digest ?? null,
+  ...(todo === undefined ? {} : { requirement: requirementOf(goal, todo) })
+})
 
 const admission = (state: AdmitState, input: AdmitTurn, observed: Observed | undefined, context: DecideContext) =>
   Result.gen(function* () {
@@ -167,7 +182,7 @@ const admission = (state: AdmitState, input: AdmitTurn, observed: Observed | und
       verdict: null,
       settlement: null,
       failure: null,
-      context: input.context ?? null,
+      context: contextOf(goal, state.todo, input.context),
       admittedAt: context.now,
       changedAt: context.now
     }
@@ -210,7 +225,8 @@ export const retry = handler({
       const again: TurnRecord = {
         ...fresh.turn,
         id: turn.id,
-        context: turn.context,
+        // It runs anew, under what is required now.
+        context: { ...fresh.turn.context!, digest: turn.context?.digest ?? null },
         attempts: turn.attempts,
         admittedAt: turn.admittedAt
       }

@@ -50,12 +50,15 @@ export interface TurnFailure {
   readonly reason: string
 }
 
-/** What the turn was admitted under (G86), as far as the caller names it. */
+/** What the turn was admitted under (G86). The revision is the todo's when the caller names none. */
 export const TurnContext = Schema.Struct({
   requirementRevision: Schema.NullOr(Schema.Int),
   digest: Schema.NullOr(Schema.String.check(Schema.isMaxLength(200)))
 })
 export type TurnContext = typeof TurnContext.Type
+
+/** With the digest of the requirement itself, which the authority takes at admission; absent in turns of older files. */
+export type AdmittedContext = TurnContext & { readonly requirement?: string }
 
 export interface TurnRecord {
   readonly id: string
@@ -81,7 +84,7 @@ export interface TurnRecord {
   readonly verdict: { readonly acceptance: string | null; readonly note: string | null } | null
   readonly settlement: string | null
   readonly failure: TurnFailure | null
-  readonly context: TurnContext | null
+  readonly context: AdmittedContext | null
   readonly admittedAt: number
   readonly changedAt: number
 }

@@ -1,14 +1,16 @@
 /**
  * Where the full results of hosts are kept: one file a turn, outside the authority, which holds their digests.
  * Promise: a saved result survives a crash of the process; a file that is missing, unreadable or altered reads as unknown,
- * never as another result. Rules: G70, G82 (result saved -> the host is not called again), principle 1.
+ * never as another result. Rules: G70, G54, G82 (result saved -> the host is not called again), principle 1.
  */
 import { appendFileSync, mkdirSync } from "node:fs"
 import { mkdir, open, readFile, rename } from "node:fs/promises"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { type Digest, sha256 } from "../base/Digest.ts"
+import type { ArtifactFault, SpendArtifact, SpendArtifacts } from "../governance/index.ts"
 import { TurnResult } from "../host/TurnProtocol.ts"
 
 /** What came of a host: its answer, or how it failed. */
@@ -114,4 +116,41 @@ export const resultFiles = (directory: string): ResultStore => ({
         return null
       }
     })
+})
+
+const decodeOutcome = Schema.decodeUnknownResult(HostOutcome)
+
+const faultOf = (bytes: Uint8Array, { turn, digest }: SpendArtifact): ArtifactFault | null => {
+  let text: string
+  try {
+    text = new TextDecoder("utf-8", { fatal: true }).decode(bytes)
+  } catch {
+    return "notUtf8"
+  }
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return "malformed"
+  }
+  const outcome = decodeOutcome(value)
+  if (Result.isFailure(outcome)) return "shape"
+  if (outcome.success.status === "ok" && outcome.success.result.turnKey !== turn) return "otherWork"
+  return sha256(bytes) === digest ? null : "altered"
+}
+
+/**
+ * Reads the results of turns as what shows their costs, for `Quota.status`. A cost without a turn is not this directory's to
+ * judge. Reads only; a result that is put back is found again.
+ */
+export const resultArtifacts = (directory: string): SpendArtifacts => ({
+  check: (artifact) =>
+    artifact.turn === null || artifact.digest === null
+      ? Effect.succeed(null)
+      : Effect.promise(() =>
+          readFile(join(directory, `${artifact.turn}.json`)).then(
+            (bytes) => faultOf(bytes, artifact),
+            (error: NodeJS.ErrnoException) => (error.code === "ENOENT" ? "missing" : "unreadable")
+          )
+        )
 })

@@ -7,7 +7,7 @@ import { type Readable, Transform } from "node:stream"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import { type CoppiceError, isCoppiceError } from "../base/CoppiceError.ts"
-import { type Authority, type TurnRecord, Turns } from "../governance/index.ts"
+import { type Authority, type LeaseLost, type TurnRecord, Turns } from "../governance/index.ts"
 import type { SpawnedProcess, TurnEnvironment } from "../host/TurnEnvironment.ts"
 import { protocolVersion, type TurnRequest } from "../host/TurnProtocol.ts"
 import type { HostOutcome, PrivateText, ResultStore } from "./ResultFile.ts"
@@ -77,7 +77,14 @@ const survivorOf = (cause: Cause.Cause<unknown>): CoppiceError | undefined =>
     .find((defect): defect is CoppiceError => isCoppiceError(defect) && defect._tag === "SupervisionFailed")
 
 /** Runs the host once. A host's failure is an outcome; a supervision failure or a cancellation ends the turn as failed. */
-export const dispatch = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironment, results: ResultStore) =>
+export const dispatch = (
+  spec: TurnSpec,
+  turn: TurnRecord,
+  environment: TurnEnvironment,
+  results: ResultStore,
+  /** Fails when the authority to go on is lost: the host is then stopped before anything else is said (G31, G85). */
+  lost: Effect.Effect<never, LeaseLost>
+) =>
   Effect.gen(function* () {
     const context = yield* Effect.context<Authority>()
     const watched = observedEnvironment(
@@ -89,6 +96,12 @@ export const dispatch = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvi
     const endFailed = (reason: string, kind: "failed" | "supervisionFailed") =>
       Turns.fail({ turn: turn.id, reason, class: kind, spend: { usd: "unknown" } }).pipe(Effect.ignore)
     const start = performance.now()
+    let why = "cancelled by the caller"
+    const noted = Effect.tapError(lost, (error) =>
+      Effect.sync(() => {
+        why = `stopped, because its lease was lost (${error.why})`
+      })
+    )
     const reported = yield* spec.host
       .turn({
         environment: watched,
@@ -101,8 +114,10 @@ export const dispatch = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvi
           if (exit._tag === "Success") return Effect.void
           const survivor = survivorOf(exit.cause)
           if (survivor !== undefined) return endFailed(survivor.message, "supervisionFailed")
-          return Cause.hasInterrupts(exit.cause) ? endFailed("cancelled by the caller", "failed") : Effect.void
+          return Cause.hasInterrupts(exit.cause) ? endFailed(why, "failed") : Effect.void
         }),
+        // The loser is interrupted, which stops the host, before the loss is given on.
+        Effect.raceFirst(noted),
         Effect.result
       )
     if (reported._tag === "Success") {
@@ -120,6 +135,7 @@ export const dispatch = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvi
         ...(error.started === undefined ? {} : { started: error.started })
       } satisfies HostOutcome
     }
+    if (error._tag === "LeaseLost") return yield* error
     yield* endFailed(error.message, error._tag === "SupervisionFailed" ? "supervisionFailed" : "failed")
     return yield* error
   })

@@ -7,8 +7,9 @@
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { crashPoint } from "../base/CrashPoint.ts"
-import { Settlements, type TurnRecord, Turns } from "../governance/index.ts"
+import { type LeaseLost, Settlements, type TurnRecord, Turns } from "../governance/index.ts"
 import type { TurnEnvironment } from "../host/TurnEnvironment.ts"
+import { keepLease } from "./LeaseKeeper.ts"
 import type { HostOutcome, ResultStore } from "./ResultFile.ts"
 import { dispatch, hostResult } from "./TurnDispatch.ts"
 import { driving, findOrAdmit, type Found, interrupted, retryReason, startOver, type TurnSpec } from "./TurnStart.ts"
@@ -65,7 +66,7 @@ export interface TurnDone<C> {
  *
  * Errors beside those of the work itself: `HostNotReady` (nothing was admitted), `TurnInterrupted` (see there), `SupervisionFailed` (a process may survive: end it
  * by hand, no new executor starts before), `TurnCancelled`, and the refusals of governance: `QuotaExceeded` (nothing was
- * dispatched), `LeaseLost` (stop; the files are kept), `TurnInFlight`, `GoalNotActive`.
+ * dispatched), `LeaseLost` (the host was stopped first; its files are kept), `TurnInFlight`, `GoalNotActive`.
  */
 export const driveTurn = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
   spec: TurnSpec,
@@ -73,13 +74,23 @@ export const driveTurn = <W, C, OpenError, CaptureError, JudgeError, SettleError
 ) =>
   Effect.gen(function* () {
     const found = yield* findOrAdmit(spec)
-    return yield* driving(found, driveFrom(spec, work, found))
+    return yield* driving(
+      found,
+      Effect.scoped(Effect.flatMap(leaseOf(spec, found), (lost) => driveFrom(spec, work, found, lost)))
+    )
   })
+
+/** What is settled needs no authority any more; everything before it is kept alive, whichever step it is found in. */
+const leaseOf = (spec: TurnSpec, found: Found) =>
+  found.next === "close" || found.next === "none"
+    ? Effect.succeed(Effect.never)
+    : keepLease(spec.fence, spec.renewEveryMs)
 
 const driveFrom = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
   spec: TurnSpec,
   work: TurnWork<W, C, OpenError, CaptureError, JudgeError, SettleError, R>,
-  found: Found
+  found: Found,
+  lost: Effect.Effect<never, LeaseLost>
 ) =>
   Effect.gen(function* () {
     let turn = found
@@ -112,7 +123,7 @@ const driveFrom = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
             ...(started.attempts.length === 0 ? {} : { retry: retryReason(started) })
           })
           crashPoint("turn.attemptSaved")
-          const outcome = yield* dispatch(spec, started, work.environment(place), work.results)
+          const outcome = yield* dispatch(spec, started, work.environment(place), work.results, lost)
           crashPoint("turn.hostEnded")
           const digest = yield* work.results.save(started.id, outcome)
           const provenGone = spec.host.descriptor.inProcess ? null : true

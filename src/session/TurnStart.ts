@@ -38,6 +38,8 @@ export interface TurnSpec {
   /** The most that the turn may cost, by meter; reserved before dispatch (G55). `wallMs` is the time limit when not given. */
   readonly bound: Amounts
   readonly timeLimitMs: number
+  /** Milliseconds between two renewals of the lease while the turn is driven; a third of its time to live when not given. */
+  readonly renewEveryMs?: number
   /**
    * The settled turn after which this one comes, where a todo was kept open and gets a further turn. Without it the todo's
    * one turn is meant: driving that again after its close gives its receipt.

@@ -169,6 +169,75 @@ test("G73 work and cost settle together; an unknown cost is owed, and the reply 
   assert.deepEqual((await bench.run(Quota.status({ goal: goal.id }))).spent, { usd: 0.75, slots: 1 })
 })
 
+test("C61 G73 work was written and its spend forgotten, the process restarted: every read names what is owed and the call that settles it", async () => {
+  const { bench, goal, todo, turn, accept, settle } = await judged()
+  const acceptance = (await bench.run(accept())).id
+  const done = await bench.run(settle({ acceptance, spend: { usd: "unknown" } }))
+  await bench.store.close()
+  const later = await newBench({ directory: bench.directory })
+  for (const read of [
+    Goals.get({ goal: goal.id }),
+    Todos.get({ todo: todo.id }),
+    Todos.list({ goal: goal.id }),
+    Turns.get({ turn: turn.id }),
+    Turns.list({ goal: goal.id }),
+    Settlements.get({ effectId: turn.effectId }),
+    Settlements.list({ goal: goal.id }),
+    Quota.get({ reservation: turn.reservation }),
+    Quota.status({ goal: goal.id }),
+    Quota.history({ goal: goal.id })
+  ] as Effect.Effect<{ readonly owed: typeof done.owed }, unknown, Authority>[]) {
+    assert.deepEqual((await later.run(read)).owed, done.owed)
+  }
+  await later.run(Quota.trueUp({ ...done.owed[0]!.call.input, usd: 0.25 }))
+  assert.deepEqual((await later.run(Goals.get({ goal: goal.id }))).owed, [])
+})
+
+test("C72 G86 a requirement is corrected while the turn runs: the result and its cost are kept, and the outcome is staleContext, to be replanned", async () => {
+  const { bench, goal, todo, turn, accept, settle } = await judged()
+  assert.equal(turn.context?.requirementRevision, 1)
+  const acceptance = (await bench.run(accept())).id
+  await bench.run(Todos.edit({ todo: todo.id, revision: 1, title: "Find the other fault" }))
+  const receipt = await bench.run(settle({ acceptance, commandId: "s" }))
+  assert.deepInclude(receipt, {
+    outcome: "staleContext",
+    accepted: false,
+    todoState: "open",
+    spend: { usd: 0.5, slots: 1 }
+  })
+  assert.deepEqual(receipt.stale, { asked: "accepted", admittedRevision: 1, revision: 2, next: "replan" })
+  assert.equal((await bench.run(Quota.status({ goal: goal.id }))).spent.usd, 0.5)
+  assert.deepEqual((await bench.run(Turns.get({ turn: turn.id }))).result, turn.result ?? result)
+  assert.equal((await bench.run(Settlements.list({ goal: goal.id }))).accepted, 0)
+  const again = await bench.run(settle({ acceptance, commandId: "another" }))
+  assert.deepEqual([again.replayed, again.id, again.stale], [true, receipt.id, receipt.stale])
+  await bench.run(Turns.close({ turn: turn.id }))
+  // The next turn is admitted under what is required now, and settles as usual.
+  const held = await bench.run(Leases.inspect({ todo: todo.id }))
+  assert.equal(held.releasedAt, null)
+})
+
+test("G86 a validator that ran against the new requirement carries the acceptance; one that saw an older revision is refused", async () => {
+  const { bench, todo, accept, settle } = await judged()
+  await bench.run(Todos.edit({ todo: todo.id, revision: 1, title: "Find the other fault" }))
+  assert.equal(await codeOf(bench, accept({ todoRevision: 1 })), "REVISION_CONFLICT")
+  const acceptance = (await bench.run(accept({ todoRevision: 2 }))).id
+  const receipt = await bench.run(settle({ acceptance }))
+  assert.deepInclude(receipt, { outcome: "accepted", accepted: true, todoState: "done" })
+  assert.notProperty(receipt, "stale")
+})
+
+test("G86 a failure is stale too, and an edit that changes no requirement makes nothing stale", async () => {
+  const failed = await judged()
+  await failed.bench.run(Todos.edit({ todo: failed.todo.id, revision: 1, writeScopes: ["docs"] }))
+  const lost = await failed.bench.run(failed.settle({ outcome: "failed", candidate: null, todo: { action: "keep" } }))
+  assert.deepEqual([lost.outcome, lost.stale?.asked], ["staleContext", "failed"])
+  const { bench, todo, accept, settle } = await judged()
+  const acceptance = (await bench.run(accept())).id
+  await bench.run(Todos.edit({ todo: todo.id, revision: 1, priority: 9 }))
+  assert.equal((await bench.run(settle({ acceptance }))).outcome, "accepted")
+})
+
 test("G73 a failed turn settles its cost too, and is counted among the settlements but not the accepted ones", async () => {
   const { bench, goal, settle } = await judged()
   const failed = await bench.run(
