@@ -6,6 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { Host, HostFailure, HostTurnOptions } from "../../src/host/Host.ts"
+import { resumable } from "../../src/host/HostSession.ts"
 import { protocolVersion, type TurnRequest, type TurnResult } from "../../src/host/TurnProtocol.ts"
 import { argvProblem, failure, notStarted, refused, type RunEnded, runOnce, type RunOptions } from "./OneRun.ts"
 import { encodeRequest } from "./ProcessHost.ts"
@@ -83,7 +84,7 @@ const claimOf = ({ ending }: RunEnded, turnKey: string, usd: number | undefined)
  *
  * Fails with `HostFailure`: `executorTimeout` (give it more time), `outputBudget` (more than 64 MiB on a stream: print less),
  * `contract` (`argv`, `usd`, `instruction`, `request-size`: nothing was started), `unknown` with the check `spawn` (no such
- * program or directory); or with `SupervisionFailed`.
+ * program or directory); with `ResumeUnsupported` when the request names a session; or with `SupervisionFailed`.
  *
  * ```ts
  * commandHost("npx prettier --write src", { usd: 0 })
@@ -95,6 +96,12 @@ export const commandHost = (command: string | readonly string[], options: Comman
   const badCommand = typeof command === "string" ? shellLineProblem(command) : argvProblem(command)
   const badPrice = usdProblem(options.usd)
   const problem = badCommand ?? badPrice
+  const descriptor = {
+    kind: "host-process:command",
+    version: commandHostVersion,
+    inProcess: false,
+    capabilities: options.usd === undefined ? ["turn", "interrupt"] : ["turn", "interrupt", "usage"]
+  } satisfies Host["descriptor"]
 
   const turn = (asked: HostTurnOptions) =>
     Effect.gen(function* () {
@@ -105,6 +112,7 @@ export const commandHost = (command: string | readonly string[], options: Comman
           "Give a short command (long text belongs in a file), and as price an amount in US dollars or nothing."
         )
       }
+      yield* resumable(descriptor, asked.request.resume)
       const stdin = yield* Effect.fromResult(Result.mapError(stdinOf(options.stdin, asked.request), notStarted))
       const env = { ...options.env, COPPICE_INSTRUCTION: asked.request.instruction }
       const conversation = { stdin, stdout: "text", drainMs: 0 } as const
@@ -118,12 +126,7 @@ export const commandHost = (command: string | readonly string[], options: Comman
     })
 
   return {
-    descriptor: {
-      kind: "host-process:command",
-      version: commandHostVersion,
-      inProcess: false,
-      capabilities: options.usd === undefined ? ["turn", "interrupt"] : ["turn", "interrupt", "usage"]
-    },
+    descriptor,
     probe: Effect.succeed({
       ready: problem === undefined,
       missing: problem === undefined ? [] : [`a usable command: it ${problem}`]

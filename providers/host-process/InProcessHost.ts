@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import { type Host, HostFailure, SupervisionFailed } from "../../src/host/Host.ts"
+import { resumable } from "../../src/host/HostSession.ts"
 import { limits, type TurnProgress, type TurnRequest, type TurnResult } from "../../src/host/TurnProtocol.ts"
 import { checkResult } from "./ResultText.ts"
 
@@ -26,6 +27,13 @@ const stillRunning = (): SupervisionFailed =>
     remedy: "Let the function follow its abort signal; until it returns no other executor may start."
   })
 
+const descriptorOf = (name: string): Host["descriptor"] => ({
+  kind: `in-process:${name}`,
+  version: "1",
+  inProcess: true,
+  capabilities: ["turn", "interrupt", "usage"]
+})
+
 /**
  * A host that calls `answer` for each turn. A throw is a `HostFailure` of class `unknown` whose message repeats nothing
  * of it; a result that breaks the protocol fails the same check as a process's would.
@@ -34,15 +42,11 @@ export const inProcessHost = (
   name: string,
   answer: (turn: InProcessTurn) => Promise<TurnResult> | TurnResult
 ): Host => ({
-  descriptor: {
-    kind: `in-process:${name}`,
-    version: "1",
-    inProcess: true,
-    capabilities: ["turn", "interrupt", "usage"]
-  },
+  descriptor: descriptorOf(name),
   probe: Effect.succeed({ ready: true, missing: [] }),
   turn: ({ request, timeLimitMs, onProgress }) =>
     Effect.gen(function* () {
+      yield* resumable(descriptorOf(name), request.resume)
       const begun = performance.now()
       const controller = new AbortController()
       const answered = Promise.resolve()

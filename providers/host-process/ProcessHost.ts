@@ -7,7 +7,8 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { Host, HostFailure, HostTurnOptions } from "../../src/host/Host.ts"
-import { limits, TurnRequest } from "../../src/host/TurnProtocol.ts"
+import { resumable, type ResumeMismatch, sessionMismatch } from "../../src/host/HostSession.ts"
+import { limits, TurnRequest, type TurnResult } from "../../src/host/TurnProtocol.ts"
 import { argvProblem, failure, notStarted, refused, type RunEnded, runOnce, type RunOptions } from "./OneRun.ts"
 import { readResult } from "./ResultText.ts"
 
@@ -16,6 +17,8 @@ export const processHostVersion = "1"
 export interface ProcessHostOptions extends RunOptions {
   /** Milliseconds that the host has to exit after its whole result was read (2000), then its tree is ended. */
   readonly drainMs?: number
+  /** The command can go on in a session of its own that `resume` of the request names, and tells `session` in its answer. */
+  readonly resumes?: boolean
 }
 
 const decodeRequest = Schema.decodeUnknownResult(TurnRequest, { onExcessProperty: "error" })
@@ -45,7 +48,7 @@ export const encodeRequest = (request: TurnRequest): Result.Result<Uint8Array, H
 }
 
 /** Turns an ending into the result, or into the failure that it is. Runs after the tree was ended. */
-const judge = (ending: RunEnded["ending"], turnKey: string) => {
+const judge = (ending: RunEnded["ending"], turnKey: string): Result.Result<TurnResult, HostFailure> => {
   if (ending.how === "exited" && ending.exit.code !== 0) {
     return Result.fail(
       failure(
@@ -69,13 +72,41 @@ const judge = (ending: RunEnded["ending"], turnKey: string) => {
   )
 }
 
+/** An unknown session fails closed; one that is not the one asked for is a mismatch, whatever was done in it (S22). */
+const readBack = (
+  { resume }: TurnRequest,
+  { session }: TurnResult
+): Effect.Effect<void, HostFailure | ResumeMismatch> => {
+  if (resume === undefined && session !== null) return Effect.void
+  if (session === null) {
+    return Effect.fail(
+      failure(
+        "sessionMissing",
+        "session-unknown",
+        "The host does not know the session that was asked for",
+        "Start a new session by name (leave `resume` out); nothing was done in another one.",
+        0
+      )
+    )
+  }
+  const mismatch = sessionMismatch(resume!, session)
+  return mismatch === undefined ? Effect.void : Effect.fail(mismatch)
+}
+
 /**
  * A host for the command `argv` (no shell). Installs no signal handler; between turns there is no process, timer or
- * handle (P4). `turn` fails with `HostFailure`, whose `check` names what was wrong, or with `SupervisionFailed`; when it
+ * handle (P4). `turn` fails with `HostFailure`, whose `check` names what was wrong, with `ResumeUnsupported` (nothing was
+ * started) or `ResumeMismatch` where a session was to be resumed, or with `SupervisionFailed`; when it
  * is interrupted, the tree is ended first, and a survivor makes the interruption a defect that carries `SupervisionFailed`.
  */
 export const processHost = (argv: readonly string[], options: ProcessHostOptions = {}): Host => {
   const problem = argvProblem(argv)
+  const descriptor = {
+    kind: "host-process",
+    version: processHostVersion,
+    inProcess: false,
+    capabilities: ["turn", "interrupt", "usage", ...(options.resumes === true ? (["resume"] as const) : [])]
+  } satisfies Host["descriptor"]
 
   const turn = (asked: HostTurnOptions) =>
     Effect.gen(function* () {
@@ -86,20 +117,17 @@ export const processHost = (argv: readonly string[], options: ProcessHostOptions
           "Give a short command; put long text into a file."
         )
       }
+      yield* resumable(descriptor, asked.request.resume)
       const stdin = yield* Effect.fromResult(Result.mapError(encodeRequest(asked.request), notStarted))
       const conversation = { stdin, stdout: "result", drainMs: options.drainMs ?? 2000 } as const
       const { ending, guarantee, wallMs } = yield* runOnce({ ...options, argv, conversation }, asked)
       const result = yield* Effect.fromResult(judge(ending, asked.request.turnKey))
+      yield* readBack(asked.request, result)
       return { result, guarantee, wallMs, lingered: ending.how === "lingered" }
     })
 
   return {
-    descriptor: {
-      kind: "host-process",
-      version: processHostVersion,
-      inProcess: false,
-      capabilities: ["turn", "interrupt", "usage"]
-    },
+    descriptor,
     probe: Effect.succeed({
       ready: problem === undefined,
       missing: problem === undefined ? [] : [`a usable command: it ${problem}`]

@@ -6,6 +6,7 @@
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
+import type { ResumeMismatch, ResumeUnsupported } from "./HostSession.ts"
 import type { SpawnGuarantee, TurnEnvironment } from "./TurnEnvironment.ts"
 import type { TurnProgress, TurnRequest, TurnResult } from "./TurnProtocol.ts"
 
@@ -46,7 +47,7 @@ export class TurnCancelled extends Schema.TaggedError<TurnCancelled>()("TurnCanc
   ...errorFields("TURN_CANCELLED")
 }) {}
 
-export type TurnError = HostFailure | SupervisionFailed | TurnCancelled
+export type TurnError = HostFailure | SupervisionFailed | TurnCancelled | ResumeUnsupported | ResumeMismatch
 
 export interface HostDescriptor {
   /** For example `host-process`, `in-process`. */
@@ -76,7 +77,8 @@ export interface HostTurnOptions {
 }
 
 /**
- * A host. `turn` is interruptible: interrupting it stops the executor (S23) before it returns.
+ * A host. A request that names a session to resume is refused with `ResumeUnsupported` by a host that does not declare it,
+ * and fails with `ResumeMismatch` when another one was read back (S22). `turn` is interruptible: interrupting it stops the executor (S23) before it returns.
  * Further operations of S50 join here as hosts that have them arrive; none is a stub.
  */
 export interface Host {

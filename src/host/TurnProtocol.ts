@@ -4,6 +4,7 @@
  * these is a host failure and no progress is invented. Rules: S51, C89.
  */
 import * as Schema from "effect/Schema"
+import { HostSession } from "./HostSession.ts"
 
 /**
  * Limits of S51. A request is at most 8 MiB, a result at most 12,000 bytes, argv at most 32 items of 1,024 characters; what a
@@ -39,7 +40,9 @@ export const TurnRequest = Schema.Struct({
   findings: Schema.Array(BriefFinding),
   /** Where the files are, as the process sees them. */
   root: Schema.String,
-  budget: Schema.Struct({ usd: Schema.NullOr(Schema.Number), timeLimitMs: Schema.Number })
+  budget: Schema.Struct({ usd: Schema.NullOr(Schema.Number), timeLimitMs: Schema.Number }),
+  /** The session to go on in, for a host that declares `resume`: exactly this one, or `session: null` in the answer (S22). */
+  resume: Schema.optionalKey(HostSession)
 })
 export type TurnRequest = typeof TurnRequest.Type
 
@@ -71,6 +74,8 @@ export const TurnResult = Schema.Struct({
   findings: Schema.optionalKey(Schema.Array(ReportedFinding)),
   /** Ids of the findings of the request that this turn used (E5). */
   usedFindings: Schema.optionalKey(Schema.Array(Schema.String)),
+  /** The session that this turn ran in; null when the one asked for is not known, and nothing was done. */
+  session: Schema.optionalKey(Schema.NullOr(HostSession)),
   usage: Schema.optionalKey(
     Schema.Struct({
       /** Money spent by this turn, in US dollars; absent means unknown, never 0; at most a million. */

@@ -1,5 +1,6 @@
 /** `coppice/host`: the contract between Coppice and an agent runtime. */
 export * from "./Host.ts"
+export * from "./HostSession.ts"
 export * from "./PlainDirectory.ts"
 export * from "./TurnEnvironment.ts"
 export * from "./TurnProtocol.ts"

@@ -22,7 +22,8 @@ const requestOf = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironmen
   instruction: spec.instruction,
   findings: spec.findings,
   root: environment.root,
-  budget: { usd: spec.bound.usd ?? null, timeLimitMs: spec.timeLimitMs }
+  budget: { usd: spec.bound.usd ?? null, timeLimitMs: spec.timeLimitMs },
+  ...(spec.resume === undefined ? {} : { resume: spec.resume })
 })
 
 /** The same stream, with a copy for the record. Piped, so that a host which floods is held back and not buffered here. */

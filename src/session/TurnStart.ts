@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
 import { type Amounts, type Fence, NotFound, TurnInFlight, type TurnRecord, Turns } from "../governance/index.ts"
 import type { Host } from "../host/Host.ts"
+import { type HostSession, resumable } from "../host/HostSession.ts"
 import type { BriefFinding, TurnProgress } from "../host/TurnProtocol.ts"
 
 /**
@@ -48,14 +49,16 @@ export interface TurnSpec {
   /** What to do with a turn whose earlier attempt ended without a result. */
   readonly interrupted: "explain" | "retry"
   readonly onProgress?: (progress: TurnProgress) => void
+  /** The host's session to go on in, exactly (S22). A host that cannot is refused before anything is held. */
+  readonly resume?: HostSession
 }
 
 /** A turn, and what is to be done with it next. */
 export type Found = TurnRecord & { readonly next: string }
 
 /** Asked before anything is held for a dispatch: what is missing is found before anything runs. */
-const hostReady = ({ host }: TurnSpec) =>
-  Effect.flatMap(host.probe, ({ ready, missing }) =>
+const hostReady = ({ host, resume }: TurnSpec) =>
+  Effect.flatMap(Effect.andThen(resumable(host.descriptor, resume), host.probe), ({ ready, missing }) =>
     ready
       ? Effect.void
       : new HostNotReady({
