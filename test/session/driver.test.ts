@@ -430,7 +430,7 @@ describe("a plain command on the minimal preset", () => {
 })
 
 describe("a session of the host", () => {
-  const session = { id: "s-1", directory: "/work/a", home: "/home/a" }
+  const session = { id: "s-1", directory: "/agent/tree", home: "/agent/state" }
 
   test("S22 P3 a host that cannot resume is refused before anything is held, and another session than the one asked for counts for nothing", async () => {
     const scene = await newScene()
@@ -438,14 +438,14 @@ describe("a session of the host", () => {
     assert.deepInclude(refused, { code: "RESUME_UNSUPPORTED" })
     assert.deepEqual([await scene.turns(), await scene.quota()], [[], { reserved: 0, spent: 0, owed: 0 }])
     const script = `key=$(sed 's/.*"turnKey":"\\([^"]*\\)".*/\\1/'); echo right > value
-      printf '{"protocol":"coppice.turn","version":1,"turnKey":"%s","outcome":"completed","summary":"s","session":{"id":"s-2","directory":"/work/a","home":"/home/a"}}' "$key"`
+      printf '{"protocol":"coppice.turn","version":1,"turnKey":"%s","outcome":"completed","summary":"s","session":{"id":"s-2","directory":"/agent/tree","home":"/agent/state"}}' "$key"`
     const host = processHost(["sh", "-c", script], { resumes: true })
     const mismatch = await scene.fails(scene.drive(host, { resume: session }))
     assert.deepInclude(mismatch, { code: "RESUME_MISMATCH", field: "id" })
     const [turn] = await scene.turns()
     assert.deepInclude(turn!, { state: "failed", settlement: null })
     assert.deepEqual(await scene.quota(), { reserved: 1, spent: 0, owed: 1 })
-    assert.notMatch(JSON.stringify(await scene.journal()), /s-[12]|home/)
+    assert.notMatch(JSON.stringify(await scene.journal()), /s-[12]|agent\/state/)
   })
 })
 
