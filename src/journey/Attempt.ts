@@ -30,7 +30,7 @@ import { identity } from "../workspace/Candidate.ts"
 import { type Workspace, Workspaces } from "../workspace/WorkspaceProvider.ts"
 import { outcomeOf, reasonOf, settlementOutcome } from "./AttemptOutcome.ts"
 import { type Captured, capture } from "./Capture.ts"
-import type { AttemptReport, OracleNotProven, RepairOptions, Route } from "./RepairPlan.ts"
+import type { AttemptOutcome, AttemptReport, OracleNotProven, RepairOptions, Route } from "./RepairPlan.ts"
 import type { RunRecord } from "./RunRecord.ts"
 
 /** What all attempts of a run share. */
