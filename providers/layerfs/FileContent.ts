@@ -1,13 +1,13 @@
 /**
  * File contents in and out of the object store: whole up to 4 MiB, above that a list of blocks.
  * Promise: what is read into the store is one state of the file or the call is refused; what is read out was checked block
- * by block; at most one block is held at a time by the streaming forms. Rules: W6, L10, L15, C5.
+ * by block; at most one block is held at a time by the streaming forms. Rules: W6, L10, L15, C5, C19, C23.
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs"
 import type { Digest } from "../../src/base/Digest.ts"
 import { reach } from "../../src/base/LongPath.ts"
 import { FileSystemFailure } from "../../src/workspace/WorkspaceError.ts"
-import { blockSize, idOf, idsOfList, idToBytes, zeroBlock } from "./ObjectId.ts"
+import { blockSize, idOf, idsOfList, isZeroBlock, listOfIds, zeroBlock } from "./ObjectId.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
 import type { ObjectSource } from "./StoredTrees.ts"
 
@@ -18,17 +18,18 @@ export interface StoredContent {
 
 export const storeBytes = (objects: ObjectStore, bytes: Buffer): StoredContent => {
   if (bytes.length <= blockSize) return { id: storeBlock(objects, bytes), size: bytes.length }
-  const ids: Buffer[] = []
+  const ids: Digest[] = []
   for (let at = 0; at < bytes.length; at += blockSize) {
-    ids.push(idToBytes(storeBlock(objects, bytes.subarray(at, at + blockSize))))
+    ids.push(storeBlock(objects, bytes.subarray(at, at + blockSize)))
   }
-  return { id: objects.write("list", Buffer.concat(ids)), size: bytes.length }
+  return { id: objects.write("list", listOfIds(ids)), size: bytes.length }
 }
 
 const storeBlock = (objects: ObjectStore, bytes: Buffer): Digest => {
+  if (isZeroBlock(bytes)) return zeroBlock
   const id = idOf(bytes)
   // Copied: the caller's buffer is used again for the next block.
-  if (id !== zeroBlock && !objects.has(id)) objects.writeKnown("blob", id, Buffer.from(bytes))
+  if (!objects.has(id)) objects.writeKnown("blob", id, Buffer.from(bytes))
   return id
 }
 
@@ -42,7 +43,9 @@ export const storeFile = (objects: ObjectStore, path: string): StoredContent => 
     for (let attempt = 1; attempt <= attempts; attempt += 1) {
       const before = fstatSync(fd, { bigint: true })
       if (!before.isFile()) break
-      const content = storeOpened(objects, fd, Number(before.size))
+      const size = Number(before.size)
+      const isHole = before.blocks === 0n && size > blockSize
+      const content = isHole ? storeHole(objects, size) : storeOpened(objects, fd, size)
       const after = fstatSync(fd, { bigint: true })
       const same =
         BigInt(content.size) === after.size && before.mtimeNs === after.mtimeNs && before.ctimeNs === after.ctimeNs
@@ -58,10 +61,17 @@ export const storeFile = (objects: ObjectStore, path: string): StoredContent => 
   })
 }
 
+/** A file without allocated blocks is zeros: nothing of it is read (C19). */
+const storeHole = (objects: ObjectStore, size: number): StoredContent => {
+  const ids = Array.from({ length: Math.floor(size / blockSize) }, () => zeroBlock)
+  if (size % blockSize > 0) ids.push(storeBlock(objects, Buffer.alloc(size % blockSize)))
+  return { id: objects.write("list", listOfIds(ids)), size }
+}
+
 /** Reads no further than the size seen first: a file that grows is found out by the second look at its stat. */
 const storeOpened = (objects: ObjectStore, fd: number, expected: number): StoredContent => {
   const buffer = Buffer.allocUnsafe(Math.min(expected, blockSize))
-  const ids: Buffer[] = []
+  const ids: Digest[] = []
   let size = 0
   let first: Digest | undefined
   do {
@@ -74,12 +84,12 @@ const storeOpened = (objects: ObjectStore, fd: number, expected: number): Stored
     }
     const id = storeBlock(objects, buffer.subarray(0, n))
     first ??= id
-    ids.push(idToBytes(id))
+    ids.push(id)
     size += n
     if (n < wanted) break
   } while (size < expected)
   if (size <= blockSize) return { id: first, size }
-  return { id: objects.write("list", Buffer.concat(ids)), size }
+  return { id: objects.write("list", listOfIds(ids)), size }
 }
 
 /** The blocks of a file's content, in order, each checked. A hole is `null` and stands for a block of zeros. */

@@ -10,7 +10,7 @@ import type { Digest } from "../../src/base/Digest.ts"
 import { reach } from "../../src/base/LongPath.ts"
 import { frameGroup, groupTarget } from "./Group.ts"
 import { type Sign, signsOf, thisMachine } from "./ImportSigns.ts"
-import { blockSize, idOf, idToBytes, zeroBlock } from "./ObjectId.ts"
+import { blockSize, idOf, idToBytes, isZeroBlock, listOfIds, zeroBlock } from "./ObjectId.ts"
 
 export interface ReadRequest {
   readonly index: number
@@ -159,7 +159,7 @@ export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void =
     readonly signs: readonly Sign[]
   }
   const asList = (size: number, blocks: readonly Digest[], signs: readonly Sign[], force: boolean): Content => {
-    const id = store("list", Buffer.concat(blocks.map(idToBytes)), force)
+    const id = store("list", listOfIds(blocks), force)
     return { id, size, blocks: blocks.filter((block) => block !== zeroBlock), signs }
   }
 
@@ -181,8 +181,7 @@ export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void =
       if (n === 0) break
       const bytes = buffer.subarray(0, n)
       if (size === 0) signs = signsIn(bytes)
-      const isHole = n === blockSize && idOf(bytes) === zeroBlock
-      blocks.push(isHole ? zeroBlock : store("blob", bytes, force))
+      blocks.push(isZeroBlock(bytes) ? zeroBlock : store("blob", bytes, force))
       size += n
     }
     // It shrank while it was read: up to one block is stored as such.

@@ -18,6 +18,13 @@ export const idToBytes = (id: Digest): Buffer => Buffer.from(id.slice(7), "hex")
 export const idFromBytes = (bytes: Uint8Array, offset = 0): Digest =>
   `sha256:${Buffer.from(bytes.buffer, bytes.byteOffset + offset, idLength).toString("hex")}`
 
+/** The bytes of a list object. A file with holes has many blocks: no object is made for each. */
+export const listOfIds = (ids: readonly Digest[]): Buffer => {
+  const list = Buffer.allocUnsafeSlow(ids.length * idLength)
+  for (const [n, id] of ids.entries()) list.write(id.slice(7), n * idLength, "hex")
+  return list
+}
+
 /** The ids in a list object. */
 export const idsOfList = (list: Buffer): Digest[] => {
   const ids: Digest[] = []
@@ -27,3 +34,7 @@ export const idsOfList = (list: Buffer): Digest[] => {
 
 /** The full block of zeros: recorded in lists, never stored, restored as a hole (L15). */
 export const zeroBlock: Digest = idOf(Buffer.alloc(blockSize))
+
+/** True for the content of `zeroBlock`, found out without hashing: its first byte is 0 and each byte is like the one before. */
+export const isZeroBlock = (bytes: Buffer): boolean =>
+  bytes.length === blockSize && bytes[0] === 0 && bytes.subarray(1).equals(bytes.subarray(0, -1))
