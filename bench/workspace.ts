@@ -11,9 +11,12 @@ import type { ImportReceipt, WorkspaceProvider } from "../src/workspace/Workspac
 import { checkpointRows, forkFromCheckpointRow } from "./checkpoints.ts"
 import { census, differences } from "./compare.ts"
 import { demoRow } from "./demo.ts"
+import { eventLoopRow, peakMemoryRow } from "./import-load.ts"
 import type { BenchOptions } from "./main.ts"
 import { bareCommit, command, interleave, spawnTrue, timed, withScratch } from "./measure.ts"
 import { readyAsOrdinaryUser } from "./ordinary-user.ts"
+import { parallelRow } from "./parallel.ts"
+import { peersOf } from "./peers.ts"
 import { openWorkspace, shortfall, withStore } from "./provider.ts"
 import { measureReady, type ReadySamples } from "./ready.ts"
 import { type AreaResult, figures, rate, type Row, type Skipped } from "./report.ts"
@@ -24,13 +27,16 @@ export const rowIds = [
   "demo.seconds",
   "import.seconds",
   "store.bytes",
+  "import.eventLoopDelay",
+  "import.peakMemory",
   "fork.overBareCommit",
   "ready.cached.root",
   "ready.cached.user",
   "exec.overhead",
   "checkpoint.empty",
   "checkpoint.tenEdits",
-  "fork.fromCheckpoint.ready"
+  "fork.fromCheckpoint.ready",
+  "parallel.32"
 ] as const
 
 type RowId = (typeof rowIds)[number]
@@ -61,13 +67,17 @@ const storeBytes = (store: string): number => {
   return census(join(store, "layerfs", "packs")).bytes + size("index.db") + size("index.db-wal")
 }
 
-/** Imports the tree `runs` times into fresh stores, in turn with `git add -A` and `cp -a` of the same tree. */
+/** Imports the tree `runs` times into fresh stores, in turn with `git add -A`, `cp -a` and the peers on the same tree. */
 const importRows = async (
   options: BenchOptions,
   scratch: string,
   source: string,
   store: string
-): Promise<{ readonly rows: readonly Row[]; readonly base: ImportReceipt | undefined }> => {
+): Promise<{
+  readonly rows: readonly Row[]
+  readonly base: ImportReceipt | undefined
+  readonly missing: readonly string[]
+}> => {
   const expected = census(source)
   const seconds = { ours: [] as number[], git: [] as number[], cp: [] as number[] }
   const faults = new Set<string>()
@@ -118,7 +128,8 @@ const importRows = async (
     seconds.cp.push(ms / 1000)
     await rm(join(scratch, "copy"), { recursive: true })
   }
-  await interleave(options.runs, [ours, git, cp])
+  const others = await peersOf(source, scratch, options.seed)
+  await interleave(options.runs, [ours, git, cp, ...others.runs.map(({ round }) => round)])
 
   const judged = verdict(faults)
   const rows: readonly Row[] = [
@@ -127,7 +138,13 @@ const importRows = async (
       unit: "s",
       ours: rate(seconds.ours, expected.files),
       yardstick: { name: "git add -A", ...rate(seconds.git, expected.files) },
-      peers: { git: figures(seconds.git), cp: figures(seconds.cp) },
+      peers: {
+        git: figures(seconds.git),
+        cp: figures(seconds.cp),
+        ...Object.fromEntries(
+          others.runs.filter(({ seconds: took }) => took.length > 0).map((peer) => [peer.name, figures(peer.seconds)])
+        )
+      },
       correct: judged.correct,
       note: joined(
         `${expected.files} files, ${(expected.bytes / 1e6).toFixed(0)} MB, warm page cache; ours is durable (fsync), git and cp are not; perSecond counts files`,
@@ -144,7 +161,7 @@ const importRows = async (
       note: `index and packs against git's whole directory, apparent sizes; ${(expected.bytes / 1e6).toFixed(0)} MB logical`
     }
   ]
-  return { rows, base }
+  return { rows, base, missing: others.missing }
 }
 
 const forkRow = async ({ provider, base, scratch }: Bench): Promise<Row> => {
@@ -274,7 +291,10 @@ export const run = (options: BenchOptions): Promise<AreaResult> =>
       const imported = await importRows(options, scratch, source, store)
       rows.push(...imported.rows.filter((one) => wanted(one.id as RowId)))
       receipt = imported.base
+      for (const reason of imported.missing) if (wanted("import.seconds")) skip("import.seconds", reason)
     }
+    await row("import.eventLoopDelay", () => eventLoopRow(options, scratch, source))
+    await row("import.peakMemory", () => peakMemoryRow(options, scratch))
     await withStore(store, async (provider) => {
       const base = receipt ?? (await Effect.runPromise(provider.importDirectory({ source })))
       const bench: Bench = { options, scratch, source, provider, base }
@@ -299,6 +319,7 @@ export const run = (options: BenchOptions): Promise<AreaResult> =>
       await row("exec.overhead", () => execRow(bench))
       for (const measure of checkpointRows(bench, commitName)) await row(measure.id, measure.run)
       await row("fork.fromCheckpoint.ready", () => forkFromCheckpointRow(bench, spawnName))
+      await row("parallel.32", () => parallelRow(bench, commitName))
     })
     return { rows, skipped }
   })

@@ -72,7 +72,10 @@ test("the rows are those that the bars are written for", () => {
     "exec.overhead",
     "fork.fromCheckpoint.ready",
     "fork.overBareCommit",
+    "import.eventLoopDelay",
+    "import.peakMemory",
     "import.seconds",
+    "parallel.32",
     "ready.cached.root",
     "ready.cached.user",
     "store.bytes"
