@@ -1,5 +1,6 @@
 /**
- * What a candidate ran in: operating system, architecture, libc, toolchain versions and declared lockfiles.
+ * What a candidate ran in: operating system or runtime image, architecture, libc, toolchain versions, declared lockfiles, and the places
+ * outside the workspace that its steps are declared to write.
  * Promise: the digest changes when any of these changes and with nothing else; what cannot be read is null, never guessed.
  * Rules: W5, W20.
  */
@@ -20,6 +21,18 @@ export interface EnvironmentManifest {
   readonly toolchain: { readonly [tool: string]: string | null }
   /** Digest of each declared lockfile, by its path in the tree; null when it is not there. */
   readonly lockfiles: { readonly [path: string]: Digest | null }
+  /** Digest of the image that the work runs in; null when it runs on the machine itself. */
+  readonly runtimeImage: Digest | null
+  /** What the work writes outside its workspace, as declared, sorted: a state that the candidate needs and does not hold. */
+  readonly writesOutside: readonly string[]
+}
+
+/** What a caller declares about an environment; nothing of it is found out by looking. */
+export interface DeclaredEnvironment {
+  readonly tools?: readonly string[]
+  readonly lockfiles?: readonly string[]
+  readonly runtimeImage?: Digest
+  readonly writesOutside?: readonly string[]
 }
 
 const osIdentity = async (): Promise<string> => {
@@ -40,7 +53,7 @@ const libcVersion = (): string | null => {
 /** Reads the manifest of this machine for a tree at `directory`. Tools and lockfiles are the caller's to declare. */
 export const readEnvironment = (
   directory: string,
-  declared: { readonly tools?: readonly string[]; readonly lockfiles?: readonly string[] } = {}
+  declared: DeclaredEnvironment = {}
 ): Effect.Effect<EnvironmentManifest> =>
   Effect.gen(function* () {
     const toolchain: Record<string, string | null> = {}
@@ -61,7 +74,9 @@ export const readEnvironment = (
       arch: arch(),
       libc: libcVersion(),
       toolchain,
-      lockfiles
+      lockfiles,
+      runtimeImage: declared.runtimeImage ?? null,
+      writesOutside: [...new Set(declared.writesOutside ?? [])].sort()
     }
   })
 

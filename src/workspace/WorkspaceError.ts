@@ -78,8 +78,19 @@ export class ProcessesRunning extends Schema.TaggedError<ProcessesRunning>()("Pr
 /** The commit cannot stand for a state that somebody may judge or accept. The commit stays as it is (W19). */
 export class CandidateRefused extends Schema.TaggedError<CandidateRefused>()("CandidateRefused", {
   ...errorFields("CANDIDATE_REFUSED"),
-  reason: Schema.Literals(["live"]),
+  /** `live`: captured beside running processes. `otherTree`: the branch that was to be opened as a candidate holds another tree. */
+  reason: Schema.Literals(["live", "otherTree"]),
   commit: Schema.String
+}) {}
+
+/** The candidate was made in another environment than the one it would be opened in. Nothing was opened (W20). */
+export class EnvironmentMismatch extends Schema.TaggedError<EnvironmentMismatch>()("EnvironmentMismatch", {
+  ...errorFields("ENVIRONMENT_MISMATCH"),
+  /** Identity of the candidate. */
+  candidate: Schema.String,
+  expected: Schema.String,
+  /** The digest of the environment here; null when the caller named none. */
+  actual: Schema.NullOr(Schema.String)
 }) {}
 
 /** Closing or retiring would drop changes that no checkpoint holds. They are kept (W12). */
@@ -176,6 +187,7 @@ export const workspaceErrors = {
   HeadMoved,
   ProcessesRunning,
   CandidateRefused,
+  EnvironmentMismatch,
   UncheckpointedChanges,
   WorkspaceClosed,
   WorkspaceUnreadable,

@@ -12,7 +12,7 @@ import type { Digest } from "../base/Digest.ts"
 import type { PathInput, ShownPath } from "../base/PathBytes.ts"
 import type { Busy, StorageFailure, StoreMoved } from "../sqlite/Database.ts"
 import type { SpawnEnvironment, SpawnFailed, SpawnedProcess, SpawnOptions } from "../base/Spawn.ts"
-import type { Candidate } from "./Candidate.ts"
+import type { Candidate, CandidateOpening } from "./Candidate.ts"
 import type * as E from "./WorkspaceError.ts"
 import type {
   Actor,
@@ -86,6 +86,11 @@ export interface OpenOptions {
    * `AuthorityLost`; so does every further one. The branch itself does not move. Reading goes on.
    */
   readonly guard?: AuthorityGuard
+  /**
+   * Opens the branch as this candidate: its head must hold the candidate's tree, else `CandidateRefused`, and the environment here must be
+   * the candidate's, else `EnvironmentMismatch` (W20).
+   */
+  readonly as?: CandidateOpening
 }
 
 /** What a checkpoint does about processes that are still running inside; without either, it is `ProcessesRunning` (W19). */
@@ -189,7 +194,14 @@ export interface WorkspaceProvider {
     options?: OpenOptions
   ) => Effect.Effect<
     Workspace,
-    E.RefNotFound | E.Unavailable | E.MountPathUnavailable | E.StoreLocation | E.WorkspaceClosed | StoreError,
+    | E.RefNotFound
+    | E.Unavailable
+    | E.MountPathUnavailable
+    | E.StoreLocation
+    | E.WorkspaceClosed
+    | E.CandidateRefused
+    | E.EnvironmentMismatch
+    | StoreError,
     Scope.Scope
   >
 
@@ -224,6 +236,8 @@ export interface WorkspaceProvider {
     | E.Unavailable
     | E.MountPathUnavailable
     | E.StoreLocation
+    | E.CandidateRefused
+    | E.EnvironmentMismatch
     | E.HeadMoved
     | E.ProcessesRunning
     | SpawnFailed

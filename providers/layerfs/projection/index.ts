@@ -6,6 +6,7 @@
 import * as path from "node:path"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
+import { checkOpening } from "../../../src/workspace/Candidate.ts"
 import { RefNotFound, Unavailable } from "../../../src/workspace/WorkspaceError.ts"
 import type { OpenOptions, Probe, Projection, Workspace } from "../../../src/workspace/WorkspaceProvider.ts"
 import type { MakeProjections, ProjectionManifest, Projections } from "../Projections.ts"
@@ -65,6 +66,13 @@ const projectionsOver = (store: StorePort, now: () => number): Projections => {
     const branch = await store.branch(branchId)
     if (branch === undefined) {
       throw new RefNotFound({ message: "No branch has this id.", remedy: "Fork one first.", ref: branchId })
+    }
+    if (options.as !== undefined) {
+      const refused = checkOpening(options.as, {
+        commit: branch.head,
+        root: (await store.resolve(branch.head))?.root ?? ""
+      })
+      if (refused !== undefined) throw refused
     }
     const { projection, namespaces } = await choose(options.projection ?? "auto")
     await (swept ??= sweepWork(store).catch(() => undefined))
