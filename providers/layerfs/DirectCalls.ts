@@ -10,6 +10,7 @@ import type { FileOperation } from "../../src/workspace/WorkspaceProvider.ts"
 import { readContent, storeBytes } from "./FileContent.ts"
 import { type Lookup, pathError, resolvePath } from "./Lookup.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
+import { checkOperation } from "./OperationCheck.ts"
 import type { Node, TreeEditor } from "./TreeEditor.ts"
 
 export interface DirectContext {
@@ -24,6 +25,7 @@ export interface DirectContext {
 export const applyOperations = (context: DirectContext, operations: readonly FileOperation[]): void => {
   for (const [index, operation] of operations.entries()) {
     try {
+      checkOperation(operation)
       applyOne(context, operation, index)
     } catch (error) {
       throw operations.length > 1 ? atIndex(error, index) : error

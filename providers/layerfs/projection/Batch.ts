@@ -8,6 +8,7 @@ import * as path from "node:path"
 import { fromInput, type PathInput, type TreePath } from "../../../src/base/PathBytes.ts"
 import { EditRefused } from "../../../src/workspace/WorkspaceError.ts"
 import type { FileOperation } from "../../../src/workspace/WorkspaceProvider.ts"
+import { checkOperation } from "../OperationCheck.ts"
 import { at, type Beneath } from "./Beneath.ts"
 import * as Direct from "./DirectCalls.ts"
 import { removeTree } from "./RemoveTree.ts"
@@ -63,6 +64,7 @@ export const applyBatch = async (tree: Beneath, operations: readonly FileOperati
   try {
     for (const [index, operation] of operations.entries()) {
       try {
+        checkOperation(operation)
         for (const touched of touches(operation)) undo.push(await setAside(tree, touched, aside, undo.length))
         await run(tree, operation, index)
       } catch (error) {

@@ -68,6 +68,8 @@ const outside = (path: TreePath): OutsideWorkspace =>
 
 /** The tree path of a caller's input: absolute ones below the mount path are taken as what they name. */
 export const inputPath = (input: PathInput, mountPath: TreePath): TreePath => {
+  // Callers without a type checker pass other things too.
+  if (typeof input !== "string" && !(input instanceof Uint8Array)) throw pathError("invalid", "")
   const path = fromInput(input)
   if (path.includes("\0")) throw pathError("invalid", path)
   if (!path.startsWith("/")) return path

@@ -18,6 +18,7 @@ import {
 } from "../../../src/base/PathBytes.ts"
 import { EditRefused } from "../../../src/workspace/WorkspaceError.ts"
 import type { FileStat } from "../../../src/workspace/WorkspaceProvider.ts"
+import { checkOperation } from "../OperationCheck.ts"
 import { at, type Beneath, inputPath, lstatOrUndefined, pathError, type Place, typed } from "./Beneath.ts"
 
 const { O_RDONLY, O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_NOFOLLOW, O_NONBLOCK, O_DIRECTORY } = fs.constants
@@ -93,6 +94,7 @@ const bytesOf = (bytes: Uint8Array | string): Uint8Array => (typeof bytes === "s
 
 /** In place: names that share the file's inode see the new content too. */
 export const writeFile = async (tree: Beneath, path: PathInput, bytes: Uint8Array | string, mode?: number) => {
+  checkOperation({ op: "write", path, bytes })
   checkNew(tree, path, mode)
   makeParents(tree, path)
   await withFile(openFile(tree, path, O_WRONLY | O_CREAT | O_TRUNC, mode ?? 0o666), async (descriptor) => {
@@ -132,8 +134,9 @@ const shiftTail = async (descriptor: number, from: number, size: number, by: num
   }
 }
 
-export const splice = (tree: Beneath, path: PathInput, offset: number, deleteCount: number, bytes: Uint8Array) =>
-  withFile(openFile(tree, path, O_RDWR), async (descriptor) => {
+export const splice = (tree: Beneath, path: PathInput, offset: number, deleteCount: number, bytes: Uint8Array) => {
+  if (!(bytes instanceof Uint8Array)) throw pathError("invalid", inputPath(path, tree.mountPath))
+  return withFile(openFile(tree, path, O_RDWR), async (descriptor) => {
     const size = fs.fstatSync(descriptor).size
     const valid = Number.isSafeInteger(offset) && Number.isSafeInteger(deleteCount) && offset >= 0 && deleteCount >= 0
     if (!valid || offset + deleteCount > size) throw pathError("invalid", inputPath(path, tree.mountPath))
@@ -142,6 +145,7 @@ export const splice = (tree: Beneath, path: PathInput, offset: number, deleteCou
     await writeAll(descriptor, bytes, offset)
     if (by < 0) fs.ftruncateSync(descriptor, size + by)
   })
+}
 
 export const editRefused = (path: TreePath, matches: number, index: number): EditRefused =>
   new EditRefused({
@@ -153,6 +157,7 @@ export const editRefused = (path: TreePath, matches: number, index: number): Edi
   })
 
 export const edit = async (tree: Beneath, path: PathInput, find: string, replace: string, index = 0) => {
+  checkOperation({ op: "edit", path, find, replace })
   const before = await readFile(tree, path)
   const needle = Buffer.from(find)
   let matches = 0

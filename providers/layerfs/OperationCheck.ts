@@ -1,0 +1,30 @@
+/**
+ * Looks at a file operation before anything is touched: callers without a type checker pass undefined and numbers too.
+ * Promise: what is no operation is `PathError` with reason `invalid`, and nothing was opened, made or cut for it. Rules: W4.
+ */
+import { fromInput, type PathInput } from "../../src/base/PathBytes.ts"
+import type { FileOperation } from "../../src/workspace/WorkspaceProvider.ts"
+import { pathError } from "./Lookup.ts"
+
+const isInput = (value: unknown): boolean => typeof value === "string" || value instanceof Uint8Array
+const isText = (value: unknown): boolean => typeof value === "string"
+
+const fields: Readonly<Record<FileOperation["op"], Readonly<Record<string, (value: unknown) => boolean>>>> = {
+  write: { path: isInput, bytes: isInput },
+  edit: { path: isInput, find: isText, replace: isText },
+  remove: { path: isInput },
+  move: { from: isInput, to: isInput },
+  copy: { from: isInput, to: isInput },
+  mkdir: { path: isInput },
+  symlink: { path: isInput, target: isInput },
+  chmod: { path: isInput }
+}
+
+/** Throws `PathError`. */
+export const checkOperation = (operation: FileOperation): void => {
+  const given = operation as unknown as Record<string, unknown> | null | undefined
+  const wanted = Object.hasOwn(fields, String(given?.["op"])) ? fields[operation.op] : undefined
+  if (wanted !== undefined && Object.entries(wanted).every(([field, fits]) => fits(given?.[field]))) return
+  const named = given?.["path"] ?? given?.["to"]
+  throw pathError("invalid", isInput(named) ? fromInput(named as PathInput) : "")
+}
