@@ -4,6 +4,7 @@
  * after it was made; anything else is `StoreLocation` before a byte is stored. Rules: 01 "On disk"; L12 (network refused).
  */
 import {
+  accessSync,
   chmodSync,
   chownSync,
   fsyncSync,
@@ -11,6 +12,7 @@ import {
   mkdirSync,
   openSync,
   closeSync,
+  constants,
   realpathSync,
   statfsSync
 } from "node:fs"
@@ -62,6 +64,20 @@ const verify = (path: string): void => {
       path,
       "A directory of the store does not belong to this user and group alone, with mode 0700.",
       "Give a store directory on a local disk that this user owns, outside of shared or setgid directories."
+    )
+  }
+}
+
+/** Root may write whatever the mode says, and nobody on a read-only file system. */
+const checkWritable = (path: string): void => {
+  try {
+    accessSync(path, constants.W_OK)
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code
+    refuse(
+      path,
+      `The store cannot be written (${code}).`,
+      "Mount its file system read-write and give its directories back to this user, or give another store directory."
     )
   }
 }
@@ -123,6 +139,9 @@ export const openStoreDirectories = (store: string): StoreDirectories => {
     cache: join(root, "cache"),
     work: join(root, "work")
   }
-  for (const path of [root, directories.packs, directories.cache, directories.work]) makePrivateDirectory(path)
+  for (const path of [root, directories.packs, directories.cache, directories.work]) {
+    makePrivateDirectory(path)
+    checkWritable(path)
+  }
   return directories
 }

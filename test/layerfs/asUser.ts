@@ -29,8 +29,15 @@ export interface UserRun {
   readonly stderr: string
 }
 
-/** `program` is a TypeScript file beside this one; it gets `args` and its home as working directory. */
-export const runAsUser = async (program: string, args: readonly string[] = []): Promise<UserRun> => {
+/**
+ * `program` is a TypeScript file beside this one; it gets `args` and its home as working directory. `before` goes in front of everything
+ * and still runs as whoever runs the tests: what it changes about the machine holds for the program alone.
+ */
+export const runAsUser = async (
+  program: string,
+  args: readonly string[] = [],
+  before: readonly string[] = []
+): Promise<UserRun> => {
   const root = fs.realpathSync(fs.mkdtempSync("/var/tmp/coppice-user-"))
   fs.chmodSync(root, 0o755)
   try {
@@ -61,9 +68,9 @@ export const runAsUser = async (program: string, args: readonly string[] = []): 
     if (root0) {
       fs.chownSync(home, uid, uid)
       const ids = ["--reuid", String(uid), "--regid", String(uid), "--clear-groups", "--reset-env"]
-      return await finish(["setpriv", ...ids, node, join(bin, "program.mjs"), ...args], uid, home)
+      return await finish([...before, "setpriv", ...ids, node, join(bin, "program.mjs"), ...args], uid, home)
     }
-    return await finish([node, join(bin, "program.mjs"), ...args], uid, home)
+    return await finish([...before, node, join(bin, "program.mjs"), ...args], uid, home)
   } finally {
     // What a test run as root cannot open up does not exist: root may remove whatever the user left.
     execFileSync("chmod", ["-R", "u+rwX", root], { stdio: "ignore" })

@@ -90,7 +90,11 @@ const run = (
     child.once("close", (code) => resolve({ code, stderr }))
   })
 
-const lastLine = (text: string): string => text.trim().split("\n").at(-1) ?? ""
+/** What a tool said of itself; mount(8) puts advice on lines of their own after it. */
+const complaint = (text: string): string => {
+  const lines = text.trim().split("\n")
+  return (lines.find((line) => /^(mount|unshare): /.test(line)) ?? lines.at(-1) ?? "").replace(/ ?\/\S+/g, " …")
+}
 
 /** Tries an overlay in a scratch directory of the store, inside a user namespace that ends with the try. */
 const tryOverlay = async (tools: Tools, work: string): Promise<readonly Missing[]> => {
@@ -108,7 +112,7 @@ const tryOverlay = async (tools: Tools, work: string): Promise<readonly Missing[
   if (bare.code !== 0) {
     return [
       {
-        what: `unprivileged user namespaces (${lastLine(bare.stderr)})`,
+        what: `unprivileged user namespaces (${complaint(bare.stderr)})`,
         remedy:
           "Allow them: sysctl user.max_user_namespaces above 0, kernel.unprivileged_userns_clone=1, and an AppArmor profile that permits userns."
       }
@@ -118,7 +122,7 @@ const tryOverlay = async (tools: Tools, work: string): Promise<readonly Missing[
   if (proc.code !== 0) {
     return [
       {
-        what: `a private /proc (${lastLine(proc.stderr)})`,
+        what: `a private /proc (${complaint(proc.stderr)})`,
         remedy: "Run outside a container that masks parts of /proc, or with its /proc unmasked."
       }
     ]
@@ -135,7 +139,7 @@ const tryOverlay = async (tools: Tools, work: string): Promise<readonly Missing[
     }
     return [
       {
-        what: `overlayfs with userxattr on the store's file system (${lastLine(overlay.stderr)})`,
+        what: `overlayfs with userxattr on the store's file system (${complaint(overlay.stderr)})`,
         remedy:
           "Needs Linux 5.11 or newer, and a store on a local disk or tmpfs that is not itself an overlay (in a container: a volume)."
       }
