@@ -17,6 +17,8 @@ import { newBench, newDirectory } from "./authority.ts"
 
 const golden = join(import.meta.dirname, "..", "golden", "authority-v1.db")
 
+const second = join(import.meta.dirname, "..", "golden", "authority-v2.db")
+
 const schemaOf = (file: string): readonly unknown[] => {
   const db = new DatabaseSync(file, { readOnly: true })
   const schema = db.prepare("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type, name").all()
@@ -62,6 +64,31 @@ test("G5 a file of format 1 opens, verifies, reads back and takes further work",
     agent: "ada"
   })
   assert.equal((await bench.run(next))._tag, "claimed")
+})
+
+test("G5 G50 a file of format 2 opens as it is, and its windows, meters and limits of an agent read as they were written", async () => {
+  const directory = join(newDirectory(), "store")
+  mkdirSync(directory, { mode: 0o700 })
+  copyFileSync(second, join(directory, "authority.db"))
+  const now = 1_800_000_060_000
+  const bench = await newBench({ directory, now: () => now })
+  assert.isTrue((await bench.store.verify()).ok)
+  const opened = (await bench.store.journal({ after: 0, limit: 100 })).filter((entry) => entry.type === "goal.opened")
+  const status = await bench.run(Quota.status({ goal: opened[1]!.entity }))
+  assert.deepEqual(
+    [status.budget, status.spent, status.reserved],
+    [
+      { usd: 5, slots: null, tokens: 1000, windowMs: 3_600_000 },
+      { usd: 0.25, slots: 0, tokens: 100 },
+      { usd: 0.5, slots: 0, tokens: 400 }
+    ]
+  )
+  assert.deepEqual(
+    status.agents.map((figures) => [figures.agent, figures.remaining]),
+    [["bob", { usd: 0.25, slots: null }]]
+  )
+  const fresh = await newBench()
+  assert.deepEqual(schemaOf(join(fresh.directory, "authority.db")), schemaOf(second))
 })
 
 test("G5 a released step of the schema is never edited: its steps alone give the schema of its golden file", async () => {

@@ -10,6 +10,7 @@ import {
   type Fence,
   Goals,
   type Lease,
+  leaseHolds,
   Leases,
   leaseTtl,
   Quota,
@@ -313,6 +314,8 @@ test("G36 a lease that was refused as expired stays expired for a process whose 
   bench.now += 1000
   assert.equal(await codeOf(bench, Leases.renew({ fence: lease.fence })), "LEASE_LOST:expired")
   assert.equal((await bench.store.verify()).entries, entries)
+  const earlier = await newBench({ directory: bench.directory, now: () => granted + 500 })
+  assert.equal(await codeOf(earlier, leaseHolds(lease.fence)), "LEASE_LOST:expired")
   const { stdout, status, stderr } = spawnSync(
     process.execPath,
     [

@@ -66,6 +66,14 @@ const program = Effect.gen(function* () {
   yield* Turns.close({ turn: turn.id })
   yield* Quota.spend({ goal: goal.id, effectId: "eff_advice", spend: { usd: 0.25 } })
   yield* Candidates.plan({ goal: goal.id, operationId: "op_1" })
+  // What format 2 added: a window, further meters, an agent's own limits, a void.
+  const second = yield* Goals.open({ title: "Second", budget: { usd: 5, tokens: 1000, windowMs: 3_600_000 } })
+  yield* Agents.register({ goal: second.id, agentId: "bob", budget: { usd: 1 } })
+  const bound = { usd: 0.5, tokens: 400 }
+  yield* Quota.reserve({ goal: second.id, agent: "bob", effectId: "eff_held", bound })
+  yield* Quota.spend({ goal: second.id, agent: "bob", effectId: "eff_kept", spend: { usd: 0.25, tokens: 100 } })
+  const wrong = yield* Quota.spend({ goal: second.id, effectId: "eff_wrong", spend: { usd: 4, tokens: 9 } })
+  yield* Quota.void({ reservation: wrong.id, reason: "billed twice" })
 })
 await Effect.runPromise(Effect.provideService(program, Authority, Authority.make(store)))
 await store.close()
