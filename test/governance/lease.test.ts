@@ -14,7 +14,8 @@ import {
   Leases,
   leaseTtl,
   Quota,
-  Todos
+  Todos,
+  Turns
 } from "../../src/governance/index.ts"
 import { scopesOverlap } from "../../src/governance/WriteScope.ts"
 import { hold, newBench, newDirectory, newGoal, newTodo, seed } from "./authority.ts"
@@ -368,6 +369,23 @@ test("C53 every admission sees expiry by itself: nobody has to sweep", async () 
   assert.equal(first._tag, "claimed")
   assert.equal((await bench.run(Todos.nextWork({ goal: goal.id, agent: "bob" })))._tag, "none")
   bench.now += 1000
+  assert(first._tag === "claimed")
+  const { fence } = first.lease
+  const todo = fence.todo
+  const bound = { usd: 1, slots: 1 }
+  const entries = (await bench.store.verify()).entries
+  for (const late of [
+    Turns.admit({ goal: goal.id, agent: "ada", fence, bound }),
+    Leases.renew({ fence }),
+    Leases.transfer({ fence, to: "bob", reason: "r" }),
+    Leases.release({ fence }),
+    Quota.reserve({ goal: goal.id, todo, effectId: "e", bound, fence }),
+    Todos.defer({ todo, fence, reason: "r" }),
+    Todos.complete({ todo, fence, continuation: { kind: "noFollowUp" } })
+  ] as Effect.Effect<unknown, any, Authority>[]) {
+    assert.equal(await codeOf(bench, late), "LEASE_LOST:expired")
+  }
+  assert.equal((await bench.store.verify()).entries, entries)
   const second = await bench.run(Todos.nextWork({ goal: goal.id, agent: "bob" }))
   assert.deepInclude(second._tag === "claimed" ? second.lease : {}, { owner: "bob", epoch: 2 })
 })

@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process"
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
@@ -366,6 +367,25 @@ describe("what goes wrong", () => {
     assert.deepEqual(await scene.settlements(), { total: 1, accepted: 1 })
     assert.equal((await scene.run(Turns.list({ goal: scene.goal, state: "open" }))).items.length, 0)
   })
+})
+
+test("G81 two processes that drive one turn: the later one gets one typed error and dispatches nothing, the first one settles", async () => {
+  const scene = await newScene()
+  const host = commandHost("echo dispatched >> dispatches; until [ -e go ]; do sleep 0.02; done; echo right > value", {
+    usd: 0
+  })
+  const first = scene.run(scene.drive(host, { renewEveryMs: 50 }))
+  await eventually("the first host runs", () => existsSync(join(scene.files, "dispatches")))
+  const rival = spawnSync(
+    process.execPath,
+    [join(import.meta.dirname, "programs/rival.ts"), scene.place, scene.goal, scene.todo, JSON.stringify(scene.fence)],
+    { encoding: "utf8" }
+  )
+  writeFileSync(join(scene.files, "go"), "")
+  assert.equal(rival.stdout.trim(), "TURN_IN_FLIGHT", rival.stderr)
+  assert.equal((await first).turn.state, "closed")
+  assert.equal(read(scene, "dispatches"), "dispatched\n")
+  assert.deepEqual(await scene.settlements(), { total: 1, accepted: 1 })
 })
 
 test("G81 G35 a call under a newer lease does not take a turn over from a call of this process that is still driving it", async () => {
