@@ -36,6 +36,7 @@ import type {
   Progress,
   Projection,
   Ref,
+  SentinelReport,
   StoreStats,
   VerifyReport
 } from "./WorkspaceValues.ts"
@@ -117,6 +118,11 @@ export interface Workspace {
   /** The absolute path of the tree as processes inside see it. */
   readonly path: string
   readonly isolation: Isolation
+  /**
+   * What has changed by now at the watched places outside, where isolation is not `enforced`; null where it is, because nothing inside can
+   * write there.
+   */
+  readonly sentinels: Effect.Effect<SentinelReport | null, WorkspaceError>
   /** Starts processes inside; what a host is given for its turn. */
   readonly environment: SpawnEnvironment
 

@@ -254,6 +254,19 @@ export interface Isolation {
   readonly reachable: readonly string[]
 }
 
+/** What changed outside of a workspace since it was opened, at the places that are watched where isolation is off or partial (W17). */
+export interface SentinelReport {
+  /** The origin, and what `hide` and `readOnlyPaths` name. */
+  readonly watched: readonly string[]
+  /** They hold too much to be watched whole: a change beyond what was looked at is not seen. */
+  readonly partial: boolean
+  /** Named by whoever made it: an attempt, or somebody else meanwhile. A directory changes when its entries do. */
+  readonly changed: readonly SentinelChange[]
+}
+export interface SentinelChange extends ShownPath {
+  readonly kind: "added" | "modified" | "removed"
+}
+
 export interface GrepMatch extends ShownPath {
   readonly line: number
   readonly text: string

@@ -32,6 +32,7 @@ import { ownDirectories } from "./OwnDirectories.ts"
 import { quarantineOf, told } from "./Quarantine.ts"
 import { type Frozen, freeze } from "./Quiesce.ts"
 import { removeTree } from "./RemoveTree.ts"
+import type { Sentinels } from "./Sentinels.ts"
 import { settle } from "./Settle.ts"
 import { spoolUnreadable } from "./Spool.ts"
 import { type Started, start } from "./Started.ts"
@@ -44,6 +45,7 @@ export interface Standing {
   readonly base: string
   readonly actor: Actor
   readonly guard?: AuthorityGuard | undefined
+  readonly sentinels?: Sentinels | undefined
 }
 
 export class OpenWorkspace {
@@ -52,6 +54,7 @@ export class OpenWorkspace {
   readonly #branch: string
   readonly #actor: Actor
   readonly #guard: AuthorityGuard | undefined
+  readonly #sentinels: Sentinels | undefined
   /** What the guard's no came to; final. */
   #lost: AuthorityLost | undefined
   #quarantine: Quarantine | undefined
@@ -69,6 +72,7 @@ export class OpenWorkspace {
     this.#branch = at.branch
     this.#actor = at.actor
     this.#guard = at.guard
+    this.#sentinels = at.sentinels
     this.#head = at.base
     this.#beneath = new Beneath(tree.root, tree.path)
   }
@@ -347,6 +351,7 @@ export class OpenWorkspace {
       projection: tree.projection,
       path: root,
       isolation: tree.isolation,
+      sentinels: this.#serial(async () => (await this.#sentinels?.report()) ?? null),
       environment: {
         root,
         guarantee: Effect.succeed(tree.inside.guarantee),

@@ -6,6 +6,7 @@
 import * as path from "node:path"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
+import { fromInput } from "../../../src/base/PathBytes.ts"
 import { checkOpening } from "../../../src/workspace/Candidate.ts"
 import { RefNotFound, Unavailable } from "../../../src/workspace/WorkspaceError.ts"
 import type { OpenOptions, Probe, Projection, Workspace } from "../../../src/workspace/WorkspaceProvider.ts"
@@ -15,6 +16,7 @@ import { findTools, probeMachine } from "./Machine.ts"
 import { openCopy, openOverlay, type OpenTree } from "./OpenTree.ts"
 import { OpenWorkspace } from "./OpenWorkspace.ts"
 import { discardLeft, listLeft, newWorkspaceId, recoverLeft, sweepWork } from "./Recovery.ts"
+import { Sentinels } from "./Sentinels.ts"
 import { settle } from "./Settle.ts"
 import type { StorePort } from "./StorePort.ts"
 
@@ -62,6 +64,13 @@ const projectionsOver = (store: StorePort, now: () => number): Projections => {
     })
   }
 
+  /** What an attempt has no business with, and may reach. */
+  const watchFor = async (project: string, options: OpenOptions): Promise<Sentinels> => {
+    const origin = await store.originOf(project)
+    const named = [...(options.hide ?? []), ...(options.readOnlyPaths ?? [])].map((at) => fromInput(path.resolve(at)))
+    return Sentinels.set([...new Set([...(origin === null ? [] : [origin]), ...named])])
+  }
+
   const openTree = async (branchId: string, options: OpenOptions): Promise<Opened> => {
     const branch = await store.branch(branchId)
     if (branch === undefined) {
@@ -83,11 +92,17 @@ const projectionsOver = (store: StorePort, now: () => number): Projections => {
       projection === "overlay"
         ? await openOverlay({ store, layers, tools: tools! }, request)
         : await openCopy({ store, tools }, request, namespaces)
+    const watching = tree.isolation.level === "enforced" ? Promise.resolve(undefined) : watchFor(project, options)
+    const sentinels = await watching.catch(async (error) => {
+      await tree.end()
+      throw error
+    })
     const workspace = new OpenWorkspace({ store, layers }, tree, {
       branch: branch.id,
       base,
       actor: options.actor ?? {},
-      guard: options.guard
+      guard: options.guard,
+      sentinels
     })
     try {
       await workspace.own(options.ownDirs ?? [])
