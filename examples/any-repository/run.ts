@@ -8,6 +8,7 @@ import { rm } from "node:fs/promises"
 import { homedir } from "node:os"
 import { basename, join, resolve } from "node:path"
 import * as Effect from "effect/Effect"
+import { bar, progressLine } from "../../src/cli/ProgressLine.ts"
 import { isCoppiceError, repairRepository, type RepairReport } from "../../src/index.ts"
 import { standard } from "../../src/standard.ts"
 import { type Leftovers, watchLeftovers } from "../explore-repair/leftovers.ts"
@@ -25,7 +26,8 @@ export interface RepositoryArguments {
   readonly json: boolean
 }
 
-const tell = (text: string) => process.stderr.write(`  ${text}\n`)
+const line = progressLine(process.stderr)
+const tell = (text: string) => line.tell(`  ${text}`)
 
 /** Never inside a repository that is imported: below the user's state directory. */
 const defaultRecord = (repository: string): string => {
@@ -65,10 +67,11 @@ export const runRepository = async (args: RepositoryArguments): Promise<number> 
       ...(args.prepare === undefined ? {} : { prepare: args.prepare }),
       ...(args.heldOut === undefined ? {} : { heldOut: args.heldOut }),
       ...(args.timeLimit === undefined ? {} : { timeLimit: args.timeLimit as "10 minutes" }),
-      onProgress: ({ attempt, stage, text }) => {
+      onProgress: ({ attempt, stage, text, step }) => {
         // The first word of progress: every option was checked, and the record is there.
         left ??= watchLeftovers(realpathSync(record))
-        if (stage !== "import") tell(`${(attempt ?? "").padEnd(3)} ${stage.padEnd(9)} ${text}`)
+        if (step !== undefined) line.show(`  ${bar(step)}`)
+        else if (stage !== "import") tell(`${(attempt ?? "").padEnd(3)} ${stage.padEnd(9)} ${text}`)
       }
     }).pipe(
       // Naming the project keeps a store out of it before anything is made.
@@ -81,7 +84,7 @@ export const runRepository = async (args: RepositoryArguments): Promise<number> 
       stop.abort()
     }
     process.once("SIGINT", interrupt).once("SIGTERM", interrupt)
-    const report = await Effect.runPromise(program, { signal: stop.signal })
+    const report = await Effect.runPromise(program, { signal: stop.signal }).finally(() => line.end())
     await rm(join(record, "scratch"), { recursive: true, force: true })
     mkdirSync(record, { recursive: true })
     const result = summary(report, repository, record, (left ?? watchLeftovers(realpathSync(record)))(), begun)

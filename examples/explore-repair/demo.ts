@@ -12,6 +12,7 @@ import { join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
 import * as Effect from "effect/Effect"
+import { bar, progressLine } from "../../src/cli/ProgressLine.ts"
 import { exploreRepair, isCoppiceError, type RepairOptions, type RepairReport, type Route } from "../../src/index.ts"
 import { standard } from "../../src/standard.ts"
 import { processHost } from "../../providers/host-process/index.ts"
@@ -88,7 +89,8 @@ for (const name of ["prepare", "verify", "held-out", "time-limit"] as const) {
 
 const begun = performance.now()
 const seconds = (ms: number) => Math.round(ms) / 1000
-const tell = (text: string) => process.stderr.write(`  ${text}\n`)
+const line = progressLine(process.stderr)
+const tell = (text: string) => line.tell(`  ${text}`)
 
 const stamp = new Date().toISOString().replace(/[-:]/g, "").slice(0, 15)
 const record = resolve(args.record ?? join(here, "..", "..", "record", `demo-${stamp}-${process.pid}`))
@@ -182,8 +184,9 @@ const options = (repository: string, base: string): RepairOptions => ({
   hide: ["fixes", "wrong"].map((name) => join(here, name)),
   record,
   retryInterrupted: true,
-  onProgress: ({ attempt, stage, text }) => {
-    if (stage !== "import") tell(`${(attempt ?? "").padEnd(3)} ${stage.padEnd(9)} ${text}`)
+  onProgress: ({ attempt, stage, text, step }) => {
+    if (step !== undefined) line.show(`  ${bar(step)}`)
+    else if (stage !== "import") tell(`${(attempt ?? "").padEnd(3)} ${stage.padEnd(9)} ${text}`)
   }
 })
 
@@ -243,7 +246,7 @@ const main = async (): Promise<number> => {
     stop.abort()
   }
   process.once("SIGINT", interrupt).once("SIGTERM", interrupt)
-  const report = await Effect.runPromise(program, { signal: stop.signal })
+  const report = await Effect.runPromise(program, { signal: stop.signal }).finally(() => line.end())
   await rm(join(record, "scratch"), { recursive: true, force: true })
   const result = summary(report, fixture.downloadSeconds, leftovers())
   if (args.json) console.log(JSON.stringify(result))

@@ -27,7 +27,7 @@ import { leaseGuard } from "../session/LeaseGuard.ts"
 import { type HostOutcome, resultFiles } from "../session/ResultFile.ts"
 import { driveTurn } from "../session/TurnDriver.ts"
 import { identity } from "../workspace/Candidate.ts"
-import { type Workspace, Workspaces } from "../workspace/WorkspaceProvider.ts"
+import { type Progress, type Workspace, Workspaces } from "../workspace/WorkspaceProvider.ts"
 import { outcomeOf, reasonOf, settlementOutcome } from "./AttemptOutcome.ts"
 import { type Captured, capture } from "./Capture.ts"
 import type { AttemptOutcome, AttemptReport, OracleNotProven, RepairOptions, Route } from "./RepairPlan.ts"
@@ -53,7 +53,7 @@ export interface Scene {
   readonly winner: { effectId: string | null }
   /** Filled as workspaces of earlier processes are found. */
   readonly recovered: { readonly workspace: string; readonly branch: string }[]
-  readonly say: (attempt: string | null, stage: string, text: string) => void
+  readonly say: (attempt: string | null, stage: string, text: string, step?: Progress) => void
 }
 
 /** What an attempt starts from beside the warm checkpoint: another agent's candidate. */

@@ -158,9 +158,9 @@ export const exploreRepair = (given: RepairOptions) =>
   Effect.gen(function* () {
     const options = yield* checked(given)
     const ledger = makeCostLedger()
-    const say: Scene["say"] = (attemptId, stage, text) => {
+    const say: Scene["say"] = (attemptId, stage, text, step) => {
       try {
-        options.onProgress?.({ attempt: attemptId, stage, text })
+        options.onProgress?.({ attempt: attemptId, stage, text, ...(step === undefined ? {} : { step }) })
       } catch {
         // Telling is not the work: a listener that throws ends nothing.
       }

@@ -10,6 +10,7 @@ import type { Clocks } from "../evaluator/CostLedger.ts"
 import type { OracleSpec, PrepareStep, Verdict } from "../evaluator/Oracle.ts"
 import type { OracleKnown } from "../evaluator/OracleProof.ts"
 import type { Host } from "../host/Host.ts"
+import type { Progress } from "../workspace/WorkspaceValues.ts"
 
 /** One route that somebody tries. */
 export interface Route {
@@ -96,6 +97,8 @@ export interface RepairProgress {
   readonly attempt: string | null
   readonly stage: string
   readonly text: string
+  /** How far it is, for the stages that can tell: reading the source (W14). */
+  readonly step?: Progress
 }
 
 export type AttemptOutcome =

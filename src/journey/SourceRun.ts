@@ -78,7 +78,7 @@ export const takeSource = (options: RepairOptions, record: RunRecord, ledger: Co
           source: options.source,
           name: options.run,
           operationId: `${options.run}/import/${stateDigest(before).slice(7, 23)}`,
-          onProgress: ({ phase, files }) => say(null, "import", `${phase} ${files} files`)
+          onProgress: (step) => say(null, "import", `${step.phase} ${step.files} files`, step)
         })
       )
       crashPoint("repair.imported")

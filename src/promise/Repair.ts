@@ -3,6 +3,7 @@
  * Promise: the same journeys as in `coppice`, with agents named as commands or functions instead of hosts.
  * Rules: J2, E5, E13, W14, S50, S51, S54.
  */
+import type { Progress } from "../workspace/WorkspaceValues.ts"
 import type { Duration } from "./Plain.ts"
 
 /** What a turn is given. */
@@ -134,6 +135,8 @@ export interface RepairProgress {
   readonly attempt: string | null
   readonly stage: string
   readonly text: string
+  /** How far it is, for the stages that can tell: reading the source. */
+  readonly step?: Progress
 }
 
 /** Milliseconds of a stage; null means not measured. */
