@@ -23,7 +23,8 @@ test("W14 what a command printed is kept line by line, cut to the width, with it
   expect(code).toBe(0)
   expect(lines.map((line) => `${line.stream} ${line.text}`).toSorted()).toEqual([
     "stderr refused",
-    'stdout a <b> & "c"'
+    'stdout a <b> & "c"',
+    "stdout no end"
   ])
   const svg = drawTerminal("x", [...lines, { stream: "stdout", text: "y".repeat(50) }], 20)
   expect(textOf(svg)).toContain("a &lt;b&gt; &amp; &quot;c&quot;")
