@@ -29,7 +29,7 @@ const bootName = (): string => {
 let boot: string | undefined
 
 /** CLOCK_MONOTONIC (clock_gettime(2)): the same in all processes of one boot; stands still while the machine sleeps. */
-export const systemMonotonic = (): Monotonic => ({
+const systemMonotonic = (): Monotonic => ({
   boot: (boot ??= bootName()),
   ms: Number(process.hrtime.bigint() / 1_000_000n)
 })

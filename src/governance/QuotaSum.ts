@@ -105,10 +105,7 @@ export function* loadTotals(of: Summed, now: number, which: readonly Meter[] = m
     where.push(`${field} = ?`)
     params.push(of[field])
   }
-  const sum =
-    which.length === 0
-      ? undefined
-      : yield* row(`SELECT ${sums.join(", ")} FROM quota_event WHERE ${where.join(" AND ")}`, ...from, ...params)
+  const sum = yield* row(`SELECT ${sums.join(", ")} FROM quota_event WHERE ${where.join(" AND ")}`, ...from, ...params)
   const side = (prefix: string): Units => ({
     ...noUnits,
     ...Object.fromEntries(which.map((meter) => [meter, Number(sum?.[`${prefix}_${meter}`] ?? 0)]))
@@ -129,13 +126,14 @@ export interface Account {
 export function* loadAccounts(
   goal: GoalRecord | undefined,
   agent: AgentRecord | undefined,
-  now: number,
-  which?: readonly Meter[]
+  now: number
 ): Load<readonly Account[]> {
   if (goal === undefined) return []
   const account = function* (limits: Limits, agentId: string | null): Load<Account> {
     const of = { goal: goal.id, windowMs: limits.windowMs, ...(agentId === null ? {} : { agent: agentId }) }
-    return { goal: goal.id, agent: agentId, limits, totals: yield* loadTotals(of, now, which) }
+    // What no figure shows and no limit asks for is not summed.
+    const counted = meters.filter((meter) => meter === "usd" || meter === "slots" || limits.units[meter] !== undefined)
+    return { goal: goal.id, agent: agentId, limits, totals: yield* loadTotals(of, now, counted) }
   }
   const own = yield* account(limitsOf(goal), null)
   return agent === undefined || agent.budget === null ? [own] : [own, yield* account(agent.budget, agent.agentId)]
