@@ -33,7 +33,8 @@ export interface AuthorityUnusable {
 
 export type AssemblyError = PresetOptionsError | StoreLocation | AuthorityUnusable | Busy | StoreMoved | StorageFailure
 
-export const coppiceVersion = "0.1.0"
+/** As in package.json: a test holds the two together. */
+export const coppiceVersion = "0.0.0"
 
 /** What an option may be: a path, a size in bytes (see ByteSize), or one of these words. */
 export type OptionValues = "path" | "size" | readonly string[]

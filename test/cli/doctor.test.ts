@@ -101,10 +101,10 @@ test("V3 for people it prints a line for each check with its remedy, and says at
 
 test("V3 the version, the help and what is not understood have their own exit codes and streams", () => {
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string }
-  expect(version).toMatch(/^\d/)
   expect(run(["--version"])).toMatchObject({
     status: 0,
-    stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
+    stdout: `${version}
+`,
     stderr: ""
   })
   expect(run(["--help"])).toMatchObject({ status: 0, stdout: expect.stringContaining("coppice doctor"), stderr: "" })
