@@ -12,6 +12,7 @@ import { makeCostLedger } from "../evaluator/CostLedger.ts"
 import { Explore, toMermaid } from "../explore/Explore.ts"
 import { Agents, Goals, Quota, Settlements, Todos } from "../governance/index.ts"
 import { Bindings } from "../session/Binding.ts"
+import { resultArtifacts } from "../session/ResultFile.ts"
 import { sweepCheckouts } from "../workspace/CleanCheckout.ts"
 import { environmentDigest, readEnvironment } from "../workspace/EnvironmentManifest.ts"
 import { standsAt } from "../workspace/SourceState.ts"
@@ -229,7 +230,7 @@ export const exploreRepair = (given: RepairOptions) =>
     yield* record.write("graph.mmd", toMermaid(graph))
     yield* record.write("graph.json", `${JSON.stringify(graph, null, 2)}\n`)
     const settlements = yield* Settlements.list({ goal: work.goal })
-    const quota = yield* Quota.status({ goal: work.goal })
+    const quota = yield* Quota.status({ goal: work.goal, artifacts: resultArtifacts(record.path("results")) })
     const report: RepairReport = {
       run: options.run,
       goal: work.goal,
@@ -251,7 +252,12 @@ export const exploreRepair = (given: RepairOptions) =>
       accepted,
       replay: replayed,
       settlements: { accepted: settlements.accepted, total: settlements.total },
-      quota: { reserved: quota.reserved.usd, spent: quota.spent.usd, remaining: quota.remaining.usd },
+      quota: {
+        reserved: quota.reserved.usd,
+        spent: quota.spent.usd,
+        remaining: quota.remaining.usd,
+        unreadableEvidence: quota.spendEvidenceUnreadable?.length ?? 0
+      },
       recovered: scene.recovered,
       clocks: ledger.read()
     }

@@ -177,7 +177,13 @@ export interface RepairReport {
   /** The accepted patch in a fresh clone. */
   readonly replay: "passed" | "failed" | "unavailable" | null
   readonly settlements: { readonly accepted: number; readonly total: number }
-  readonly quota: { readonly reserved: number; readonly spent: number; readonly remaining: number | null }
+  readonly quota: {
+    readonly reserved: number
+    readonly spent: number
+    readonly remaining: number | null
+    /** Costs whose saved result is missing, damaged or altered now. The amounts stand in the ledger and are exact (G54). */
+    readonly unreadableEvidence: number
+  }
   /** Workspaces of earlier processes that were recovered to branches of their own. */
   readonly recovered: readonly { readonly workspace: string; readonly branch: string }[]
   readonly clocks: Clocks

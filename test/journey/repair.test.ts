@@ -148,6 +148,19 @@ it("G2 a record that was made for another source is refused; the same run again 
   expect(readFileSync(join(record, "verdicts", "a.log"), "utf8")).toContain("judge.sh")
 })
 
+it("G54 C57 a saved result that is damaged later changes no amount, and the report of the same run says that it is", async () => {
+  const { route, run, record } = scene()
+  const routes = [route("a", "echo right > value.txt")]
+  const first = await Effect.runPromise(run({ routes }))
+  expect(first.quota).toMatchObject({ spent: 0.1, reserved: 0, unreadableEvidence: 0 })
+  const result = join(record, "results", `${first.attempts[0]!.turn}.json`)
+  const before = readFileSync(result)
+  writeFileSync(result, "[]")
+  expect((await Effect.runPromise(run({ routes }))).quota).toEqual({ ...first.quota, unreadableEvidence: 1 })
+  writeFileSync(result, before)
+  expect((await Effect.runPromise(run({ routes }))).quota).toEqual(first.quota)
+})
+
 it("W16 ignored files stay out of a patch whatever an attempt does to the rules; tracked files stay in beside a stray .git and a broken index", async () => {
   const { route, run, record } = scene()
   const spoil =
