@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest"
 import { runAsUser } from "./asUser.ts"
 
 describe("an ordinary user", () => {
-  it("W2 W4 W17 S23 opens, runs, checkpoints and is isolated by overlay and copy, mode 000 made inside included", async () => {
+  it("W2 W4 W17 W19 S23 opens, runs, checkpoints and is isolated by overlay and copy, mode 000 made inside included", async () => {
     const { code, stdout, stderr, uid, home } = await runAsUser("projUserProgram.ts")
     expect(stderr).toBe("")
     expect(code).toBe(0)
@@ -26,6 +26,7 @@ describe("an ordinary user", () => {
       device: "0 refused",
       changed: "0 ok",
       outcome: "committed",
+      quiesced: [false, true],
       gone: true,
       origin: "f"
     }

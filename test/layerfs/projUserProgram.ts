@@ -50,9 +50,26 @@ const seen = await Effect.runPromise(
             }
             const outcome = yield* workspace.checkpoint()
             const started = yield* workspace.start(["sh", "-c", "(setsid sleep 1000 &); sleep 1000"])
+            const ticking = yield* workspace.start(["sh", "-c", "while :; do echo tick >> ticks; done"])
+            while ((yield* Effect.result(workspace.stat("ticks")))._tag === "Failure") yield* Effect.sleep(5)
+            const still = yield* workspace.checkpoint({ quiesce: true })
+            const ticks = Effect.map(workspace.stat("ticks"), (stat) => stat.size)
+            const size = yield* ticks
+            // It was let go again: the file grows.
+            while ((yield* ticks) === size) yield* Effect.sleep(5)
+            const quiesced = still.outcome === "committed" ? [still.live, (still.quiesced ?? 0) > 2] : still.outcome
+            yield* ticking.kill({ graceMs: 0 })
+            yield* workspace.remove("ticks")
+            yield* workspace.checkpoint({ quiesce: true })
             yield* started.kill({ graceMs: 0 })
             const gone = yield* started.provenGone
-            return { ...results, outcome: outcome.outcome, gone, origin: fs.readFileSync(join(origin, "f"), "utf8") }
+            return {
+              ...results,
+              outcome: outcome.outcome,
+              quiesced,
+              gone,
+              origin: fs.readFileSync(join(origin, "f"), "utf8")
+            }
           })
         )
         const at = (path: string) => Effect.map(provider.readAt(branch, path), (bytes) => Buffer.from(bytes).toString())
