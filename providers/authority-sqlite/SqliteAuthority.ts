@@ -6,6 +6,7 @@
 import * as Result from "effect/Result"
 import { type CoppiceError, isCoppiceError } from "../../src/base/CoppiceError.ts"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
+import { faultPoint } from "../../src/base/FaultPoint.ts"
 import { canonicalJson, type Json, sha256 } from "../../src/base/Digest.ts"
 import { newId, newToken } from "../../src/base/Id.ts"
 import { IdempotencyKeyReuse, InvalidInput } from "../../src/governance/GovernanceError.ts"
@@ -137,6 +138,7 @@ export class SqliteAuthority implements AuthorityStore {
         }
         if (decidedAt > 0) this.#clock.keep(this.#db, at.at, decidedAt, this.#lapsed)
         crashPoint("authority.beforeCommit")
+        faultPoint("authority.commit")
       }, this.#options.busyBoundMs)
       crashPoint("authority.afterCommit")
       this.#transactions += 1

@@ -5,6 +5,7 @@
  */
 import { mkdirSync, readdirSync, rmSync } from "node:fs"
 import { join as joinPath } from "node:path"
+import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { join, parent, type TreePath } from "../../src/base/PathBytes.ts"
 import { type IgnoreRules, makePatch, type PatchFile } from "../../src/workspace/Patch.ts"
 import type { ExportedPatch } from "../../src/workspace/WorkspaceProvider.ts"
@@ -91,6 +92,7 @@ export const exportPatch = async (
     directory !== "" && [older, newer].some((tree) => tree.entry(join(directory, ".git")) !== undefined)
   const scratch = joinPath(context.work, scratchName(patchScratch))
   mkdirSync(scratch, { mode: 0o700 })
+  crashPoint("layerfs.patch.scratchMade")
   try {
     return await makePatch({
       scratch,

@@ -228,8 +228,10 @@ export const importDirectory = async (context: ImportContext, input: ImportInput
     if (context.cancelled()) throw refuse("cancelled", input.source)
     context.progress({ phase: "scan", files, bytes: 0, totalFiles: null, totalBytes: null })
   })
+  crashPoint("layerfs.import.scanned")
   context.progress({ phase: "scan", files: scanned.seen, bytes: 0, totalFiles: scanned.seen, totalBytes: 0 })
   await readFiles(context, source, scanned, notes)
+  crashPoint("layerfs.import.read")
   if (context.cancelled()) throw refuse("cancelled", input.source)
   context.progress({
     phase: "commit",

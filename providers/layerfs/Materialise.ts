@@ -8,6 +8,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process"
 import { mkdirSync, readdirSync, rmSync } from "node:fs"
 import { once } from "node:events"
+import { crashPoint } from "../../src/base/CrashPoint.ts"
 import type { Digest } from "../../src/base/Digest.ts"
 import { join, type TreePath } from "../../src/base/PathBytes.ts"
 import { ExportRefused, FileSystemFailure, Unavailable } from "../../src/workspace/WorkspaceError.ts"
@@ -257,6 +258,7 @@ export const materialise = async (
   const undo = claimTarget(directory)
   const tar = new TarProcess(directory)
   try {
+    crashPoint("layerfs.materialise.begun")
     for (const entry of planned.directories) await tar.write(tarHeader(entry))
     let files = 0
     let bytes = 0
@@ -271,6 +273,8 @@ export const materialise = async (
       context.progress({ phase, files, bytes, totalFiles: planned.files.length, totalBytes: planned.bytes })
     }
     for (const link of planned.links) await tar.write(tarHeader(link))
+    await tar.drain()
+    crashPoint("layerfs.materialise.written")
     await tar.end()
     return { files, bytes }
   } catch (error) {

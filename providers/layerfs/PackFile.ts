@@ -15,6 +15,8 @@ import {
   writeSync
 } from "node:fs"
 import { join } from "node:path"
+import { crashPoint } from "../../src/base/CrashPoint.ts"
+import { faultPoint } from "../../src/base/FaultPoint.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
 import { syncDirectory } from "./StoreDirectory.ts"
 import { isDead } from "./WriterIdentity.ts"
@@ -49,6 +51,7 @@ export class PackAppender {
   constructor(directory: string, id: number, length: number) {
     this.id = id
     this.#directory = directory
+    faultPoint("layerfs.pack.create")
     this.#fd = openSync(join(directory, packName(id)), length === 0 ? "w+" : "r+", 0o600)
     this.#isNew = length === 0
     if (length === 0) {
@@ -76,14 +79,17 @@ export class PackAppender {
     const at = this.#position
     this.#allowed?.(at + bytes.length - this.#committed)
     let done = 0
+    faultPoint("layerfs.pack.append")
     while (done < bytes.length) done += writeSync(this.#fd, bytes, done, bytes.length - done, at + done)
     this.#position = at + bytes.length
     return at
   }
 
   sync(): void {
+    faultPoint("layerfs.pack.sync")
     if (this.#isNew) {
       fsyncSync(this.#fd)
+      faultPoint("layerfs.pack.syncDirectory")
       syncDirectory(this.#directory)
       this.#isNew = false
     } else {
@@ -101,6 +107,7 @@ export class PackAppender {
   rewind(): void {
     this.#allowed = undefined
     if (this.#position === this.#committed) return
+    faultPoint("layerfs.pack.truncate")
     ftruncateSync(this.#fd, this.#committed)
     this.#position = this.#committed
   }
@@ -134,6 +141,7 @@ export const reclaimPacks = (db: Database, directory: string): void => {
   for (const row of db.all("SELECT id, length, writer FROM packs WHERE writer IS NOT NULL")) {
     if (!isDead(String(row["writer"]))) continue
     cutTail(join(directory, packName(Number(row["id"]))), Number(row["length"]))
+    crashPoint("layerfs.open.reclaimed")
     db.run("UPDATE packs SET writer = NULL WHERE id = ?", Number(row["id"]))
   }
 }
@@ -172,6 +180,7 @@ export const acquirePack = async (db: Database, directory: string, writer: strin
     const made = db.get("INSERT INTO packs (length, writer) VALUES (0, ?) RETURNING id", writer)
     return { id: Number(made!["id"]), length: 0 }
   })
+  crashPoint("layerfs.pack.acquired")
   return new PackAppender(directory, id, length)
 }
 

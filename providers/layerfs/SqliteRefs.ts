@@ -6,6 +6,7 @@
 import type { Digest } from "../../src/base/Digest.ts"
 import type { Database, Row } from "../../src/sqlite/Database.ts"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
+import { faultPoint } from "../../src/base/FaultPoint.ts"
 import { idFromBytes, idToBytes } from "./ObjectId.ts"
 import { insertObjects } from "./PackedObjects.ts"
 import { allowance, charge, type StoreQuota } from "./StoreQuota.ts"
@@ -110,6 +111,7 @@ export class SqliteRefs implements RefStore {
       if (input.newBranch !== undefined) this.#insertBranch(input.newBranch)
       this.#insertOperation(commit.operationId, commit.id, input.result)
       crashPoint("layerfs.commit.inTransaction")
+      faultPoint("layerfs.index.commit")
       return { kind: "added" }
     })
   }
@@ -156,11 +158,13 @@ export class SqliteRefs implements RefStore {
   }
 
   /** One transaction, so one fsync, whatever the size of the tree (L1). */
-  fork(row: BranchRow, operationId: string | undefined): Promise<void> {
-    return this.#db.transactWithRetry(() => {
+  async fork(row: BranchRow, operationId: string | undefined): Promise<void> {
+    await this.#db.transactWithRetry(() => {
       this.#insertBranch(row)
       if (operationId !== undefined) this.#insertOperation(operationId, row.head, { branch: row.id })
+      crashPoint("layerfs.fork.inTransaction")
     })
+    crashPoint("layerfs.fork.committed")
   }
 
   /** Newest first, from a commit down to the import that it grew from. */
@@ -179,14 +183,15 @@ export class SqliteRefs implements RefStore {
     return this.#db.all("SELECT * FROM commits ORDER BY id").map(commitOf)
   }
 
-  pin(key: string, commit: string): Promise<void> {
-    return this.#db.transactWithRetry(() => {
+  async pin(key: string, commit: string): Promise<void> {
+    await this.#db.transactWithRetry(() => {
       this.#db.run(
         "INSERT INTO pins (key, commit_id) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET commit_id = excluded.commit_id",
         key,
         commit
       )
     })
+    crashPoint("layerfs.pin.committed")
   }
 
   unpin(key: string): Promise<void> {

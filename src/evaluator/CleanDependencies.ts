@@ -4,12 +4,14 @@
  * candidate that changes a deciding file gets an install of its own; a half-made copy is never used. Rules: E12 (a read-only dependency
  * cache may be shared), E16.
  */
-import { cp, mkdir, readFile, rename, rm, stat } from "node:fs/promises"
+import { cp, mkdir, readdir, readFile, rename, rm, stat } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import { run } from "../base/Command.ts"
+import { crashPoint } from "../base/CrashPoint.ts"
 import { digestJson, sha256 } from "../base/Digest.ts"
+import { identify } from "../base/ProcessIdentity.ts"
 
 export interface DependencySpec {
   /** Installs everything, in a clean checkout. */
@@ -100,6 +102,7 @@ export const provideDependencies = <E, R>(
         yield* Effect.promise(() => mkdir(dirname(join(half, directory)), { recursive: true }))
         yield* copyTree(from, join(half, directory))
       }
+      crashPoint("dependencies.copied")
       // Another process may have been quicker; its template is as good.
       yield* Effect.promise(() => rename(half, template).catch(() => rm(half, { recursive: true, force: true })))
       return "installed" as const
@@ -111,4 +114,15 @@ export const provideDependencies = <E, R>(
         return Deferred.succeed(mine, undefined)
       })
     )
+  })
+
+/** Removes half-made templates of processes that have ended. Those of living processes stay. */
+export const sweepDependencies = (scratch: string): Effect.Effect<void> =>
+  Effect.promise(async () => {
+    const clean = join(scratch, "clean")
+    for (const name of await readdir(clean).catch(() => [])) {
+      const pid = /\.(\d+)\.half$/.exec(name)?.[1]
+      if (pid === undefined || identify(Number(pid)) !== null) continue
+      await rm(join(clean, name), { recursive: true, force: true, maxRetries: 3 })
+    }
   })

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Scope from "effect/Scope"
 import { crashPoint } from "../base/CrashPoint.ts"
 import type { Digest } from "../base/Digest.ts"
+import type { FileNotWritten } from "../base/DurableFile.ts"
 import { type CostLedger, makeCostLedger } from "../evaluator/CostLedger.ts"
 import { judge, type OracleSpec, type Verdict } from "../evaluator/Oracle.ts"
 import { Explore } from "../explore/Explore.ts"
@@ -48,7 +49,7 @@ export interface Scene {
   readonly warm: string
   readonly environment: Digest
   /** Judging waits until the oracle was proven; then it is this spec. */
-  readonly oracle: Effect.Effect<OracleSpec, OracleNotProven>
+  readonly oracle: Effect.Effect<OracleSpec, OracleNotProven | FileNotWritten>
   /** The effect that is being settled as accepted: one a run, whoever comes first. */
   readonly winner: { effectId: string | null }
   /** Filled as workspaces of earlier processes are found. */
@@ -197,6 +198,7 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
     const work = yield* claim(scene, route)
     if (work === null) return null
     const { fence } = work.lease
+    crashPoint("attempt.claimed")
     scene.say(route.id, "claimed", route.title)
 
     const hypothesis = yield* Explore.addNode({
@@ -234,6 +236,7 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
         agent,
         observedIdentity: identity(observed)
       })
+      crashPoint("attempt.handoffTaken")
       verified = taken.verified
       scene.say(route.id, "handoff", "the candidate was verified")
     }
@@ -331,6 +334,7 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
       })
     }
     const findings = yield* recordFindings(scene, route, agent, hypothesis.id, done, verdict, came)
+    crashPoint("attempt.learned")
     let adopted = false
     if (received !== null && done.captured.candidate !== null && done.outcome?.status === "ok") {
       const adoption = yield* Effect.result(

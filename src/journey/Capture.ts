@@ -140,6 +140,7 @@ export const capture = (scene: CaptureScene, turn: TurnRecord, place: Workspace 
     }
     const patchFile = `attempts/${scene.route}.patch`
     const digest = yield* scene.record.write(patchFile, exported.patch)
+    crashPoint("capture.exported")
     const evidence = yield* Evidence.record({
       commandId: `${operationId}/patch/${scene.fence.epoch}`,
       goal: scene.goal,

@@ -8,6 +8,8 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import { isCoppiceError } from "../base/CoppiceError.ts"
 import { crashPoint } from "../base/CrashPoint.ts"
+import type { FileNotWritten } from "../base/DurableFile.ts"
+import { sweepDependencies } from "../evaluator/CleanDependencies.ts"
 import { makeCostLedger } from "../evaluator/CostLedger.ts"
 import { Explore, toMermaid } from "../explore/Explore.ts"
 import { Agents, Goals, Quota, Settlements, Todos } from "../governance/index.ts"
@@ -59,6 +61,7 @@ const openWork = (options: RepairOptions, validator: string) =>
         executorEndpointId: `${route.host.descriptor.kind}/${route.id}`
       })
     }
+    crashPoint("repair.bound")
     for (const route of options.routes) yield* addTodo(options, goal.id, route, validator)
     return { goal: goal.id, question: question.id }
   })
@@ -171,13 +174,14 @@ export const exploreRepair = (given: RepairOptions) =>
     const record = yield* openRunRecord(options.record)
     yield* sameRun(options, record)
     yield* sweepCheckouts(record.path("scratch"))
+    yield* sweepDependencies(record.path("scratch"))
     const work = yield* openWork(options, options.oracle.name ?? "oracle")
     crashPoint("repair.opened")
 
     const { imported, state, stores, report: source } = yield* takeSource(options, record, ledger, say)
     say(null, "imported", `${imported.files} files, ${imported.bytes} bytes, as commit ${imported.commit}`)
     const spec = oracleOf(options, state.commit, { state, stores })
-    const oracle = yield* Deferred.make<Shown, OracleNotProven>()
+    const oracle = yield* Deferred.make<Shown, OracleNotProven | FileNotWritten>()
     yield* Effect.forkScoped(Deferred.complete(oracle, proveOracle(options, spec, record, say)))
     const warm = yield* warmUp(options, imported.commit, record, ledger, say)
     const environment = environmentDigest(yield* readEnvironment(options.source, options.environment))
@@ -214,6 +218,7 @@ export const exploreRepair = (given: RepairOptions) =>
     let replayed: RepairReport["replay"] = null
     if (winner !== null && winner.captured.candidate !== null && winner.verdict !== null) {
       yield* ledger.time("export", record.write("fix.patch", winner.captured.patch))
+      crashPoint("repair.exported")
       accepted = {
         attempt: winner.report.id,
         candidate: winner.captured.candidate.identity,
@@ -222,6 +227,7 @@ export const exploreRepair = (given: RepairOptions) =>
       }
       if (options.replay !== undefined) {
         replayed = yield* ledger.time("verify", replay(options.replay, spec, record, "fix.patch", say))
+        crashPoint("repair.replayed")
       }
     }
     const before = yield* record.read("run.json")

@@ -90,6 +90,7 @@ export const takeSource = (options: RepairOptions, record: RunRecord, ledger: Co
           report: reportOf(before, yield* patchesOf(before, stores, record))
         }
         yield* record.write(file, `${JSON.stringify(taken, null, 2)}\n`)
+        crashPoint("repair.sourceTaken")
         return { ...taken, stores } satisfies TakenSource
       }
       say(null, "source", "the source changed while it was read: reading it again")

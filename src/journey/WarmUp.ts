@@ -49,8 +49,8 @@ const lastLineNowAndThen = (tell: (line: string) => void) => {
   }
 }
 
-/** What a killed process left of this preparation: it is made again, so nothing of it is worth keeping. */
-const dropHalfDone = (branch: string) =>
+/** What a killed process left of this preparation: it is committed, or made again, so nothing of it is worth keeping. */
+const dropLeft = (branch: string) =>
   Effect.gen(function* () {
     const workspaces = yield* Workspaces
     for (const left of yield* workspaces.left) {
@@ -70,13 +70,14 @@ const prepared = (
   Effect.gen(function* () {
     const workspaces = yield* Workspaces
     const operationId = `${options.run}/prepare`
-    const known = yield* workspaces.findOperation(operationId)
-    if (known.state === "recorded") return known.commit
     const branch = yield* workspaces.fork(imported, {
       name: `${options.run}/prepared`,
       operationId: `${operationId}/fork`
     })
-    yield* dropHalfDone(branch.id)
+    // Also where the commit stands already: its workspace may not have been closed.
+    yield* dropLeft(branch.id)
+    const known = yield* workspaces.findOperation(operationId)
+    if (known.state === "recorded") return known.commit
     return yield* Effect.scoped(
       Effect.gen(function* () {
         const workspace = yield* workspaces.open(branch.id, { isolation: "off", actor: { call: "prepare" } })

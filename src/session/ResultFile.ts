@@ -4,12 +4,13 @@
  * never as another result. Rules: G70, G54, G82 (result saved -> the host is not called again), principle 1.
  */
 import { appendFileSync, mkdirSync } from "node:fs"
-import { mkdir, open, readFile, rename } from "node:fs/promises"
+import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { type Digest, sha256 } from "../base/Digest.ts"
+import { type FileNotWritten, writeDurably } from "../base/DurableFile.ts"
 import type { ArtifactFault, SpendArtifact, SpendArtifacts } from "../governance/index.ts"
 import { TurnResult } from "../host/TurnProtocol.ts"
 
@@ -34,7 +35,7 @@ export interface PrivateText {
 }
 
 export interface ResultStore {
-  readonly save: (turn: string, outcome: HostOutcome) => Effect.Effect<Digest>
+  readonly save: (turn: string, outcome: HostOutcome) => Effect.Effect<Digest, FileNotWritten>
   /**
    * Keeps what a host printed beside its result: the first MiB as it comes, and the last 64 KiB of a longer text at its end,
    * with the number of bytes left out between them. It may hold anything and never reaches a message or a public
@@ -85,27 +86,10 @@ const decode = Schema.decodeUnknownSync(HostOutcome)
 
 /** A result store in a directory, made when missing. Writes to a temporary name, flushes, renames. */
 export const resultFiles = (directory: string): ResultStore => ({
-  save: (turn, outcome) =>
-    Effect.promise(async () => {
-      await mkdir(directory, { recursive: true, mode: 0o700 })
-      const bytes = Buffer.from(`${JSON.stringify(outcome, null, 2)}\n`)
-      const path = join(directory, `${turn}.json`)
-      const handle = await open(`${path}.tmp`, "w", 0o600)
-      try {
-        await handle.writeFile(bytes)
-        await handle.sync()
-      } finally {
-        await handle.close()
-      }
-      await rename(`${path}.tmp`, path)
-      const folder = await open(directory, "r")
-      try {
-        await folder.sync()
-      } finally {
-        await folder.close()
-      }
-      return sha256(bytes)
-    }),
+  save: (turn, outcome) => {
+    const bytes = Buffer.from(`${JSON.stringify(outcome, null, 2)}\n`)
+    return Effect.as(writeDurably(join(directory, `${turn}.json`), bytes), sha256(bytes))
+  },
   privateText: (turn, stream) => privateTextFile(directory, `${turn}.${stream}`),
   load: (turn, digest) =>
     Effect.promise(async () => {

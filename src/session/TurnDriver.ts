@@ -102,6 +102,7 @@ const driveFrom = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
         class: "lost",
         spend: { usd: "unknown" }
       })
+      crashPoint("turn.lost")
       if (spec.interrupted === "explain") return yield* interrupted(lost)
       turn = yield* startOver(spec, lost)
     }

@@ -6,6 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
+import { crashPoint } from "../base/CrashPoint.ts"
 import { type Amounts, type Fence, NotFound, TurnInFlight, type TurnRecord, Turns } from "../governance/index.ts"
 import type { Host } from "../host/Host.ts"
 import { type HostSession, resumable } from "../host/HostSession.ts"
@@ -81,6 +82,7 @@ export const startOver = (spec: TurnSpec, failed: TurnRecord) =>
       bound: boundOf(spec),
       reason: retryReason(failed)
     })
+    crashPoint("turn.startedOver")
     return { ...again, failure: failed.failure, next: "run" } satisfies Found
   })
 

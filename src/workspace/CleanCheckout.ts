@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { git, type ToolMissing } from "../base/Command.ts"
+import { crashPoint } from "../base/CrashPoint.ts"
 import { errorFields } from "../base/CoppiceError.ts"
 import { show } from "../base/PathBytes.ts"
 import { identify } from "../base/ProcessIdentity.ts"
@@ -84,6 +85,7 @@ export const cleanCheckout = (
       Effect.promise(() => mkdtemp(join(options.parent, `${options.purpose ?? "checkout"}-${process.pid}-`))),
       (path) => Effect.promise(() => removeCheckout(path))
     )
+    crashPoint("checkout.made")
     const parts = standing?.state.parts ?? [{ path: "", commit, state: null, store: "" }]
     for (const part of parts) {
       const inside = show(part.path).path
@@ -95,6 +97,7 @@ export const cleanCheckout = (
         if (result.code !== 0) return yield* checkoutFailed(part.commit, result.stderr)
       }
     }
+    crashPoint("checkout.cloned")
     return directory
   })
 
@@ -118,7 +121,7 @@ export const applyPatch = (checkout: string, patchFile: string): Effect.Effect<v
   git(["apply", "--whitespace=nowarn", patchFile], { cwd: checkout }).pipe(
     Effect.flatMap((result) =>
       result.code === 0
-        ? Effect.void
+        ? Effect.sync(() => crashPoint("checkout.patched"))
         : Effect.fail(
             new PatchRefused({
               detail: firstLine(result.stderr),

@@ -1,6 +1,7 @@
 /**
  * A process to be killed: opens a workspace, starts what should die with it, prints the pids, and waits. With `close` as third
- * argument it changes a file, commits, and closes: a crash point ends it on the way.
+ * argument it changes a file, commits, and closes: a crash point ends it on the way. With `keep` it closes without a commit, with
+ * `discard` it drops the change.
  */
 import * as fs from "node:fs"
 import * as Effect from "effect/Effect"
@@ -38,6 +39,11 @@ await Effect.runPromise(
         yield* workspace.write("made", "inside\n")
         const saved = yield* workspace.checkpoint({ operationId: "op-close" })
         console.log(JSON.stringify(saved))
+        return
+      }
+      if (what === "keep" || what === "discard") {
+        yield* workspace.write("made", "inside\n")
+        if (what === "discard") yield* workspace.discard("on purpose")
         return
       }
       yield* workspace.exec("echo inside > made; (setsid env -i sleep 1000 > /dev/null 2>&1 &)")

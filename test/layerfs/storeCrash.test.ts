@@ -1,60 +1,18 @@
 /** SIGKILL at every named point and at random, two processes on one store. Rules: L8, L12, W10. */
-import { spawn } from "node:child_process"
-import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs"
+import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { createInterface } from "node:readline"
-import { fileURLToPath } from "node:url"
 import { describe, expect, it, vi } from "vitest"
-import { Database } from "../../src/sqlite/Database.ts"
+import { seed as seedOf } from "../governance/authority.ts"
 import { importInto, open, scratch } from "./storeFixture.ts"
+import { afterRound, child, killGround, killRound, seededRandom, unsound } from "./storeKills.ts"
 
 // Each test starts several whole processes one after the other; the bound is for machines that are busy with other work.
 vi.setConfig({ testTimeout: 240_000 })
 
-const program = fileURLToPath(new URL("./storeCrashChild.ts", import.meta.url))
-
-interface Said {
-  readonly commit?: string
-  readonly n?: number
-  readonly closed?: boolean
-}
-
-interface Ended {
-  readonly said: readonly Said[]
-  readonly signal: NodeJS.Signals | null
-}
-
-/** Runs the child; `onLine` may kill it. */
-const child = (
-  args: readonly string[],
-  crashAt: string | undefined,
-  onLine: (said: readonly Said[]) => boolean = () => false
-) =>
-  new Promise<Ended>((resolve, reject) => {
-    const env = { ...process.env, ...(crashAt === undefined ? {} : { COPPICE_CRASH_AT: crashAt }) }
-    const running = spawn(process.execPath, [program, ...args], { stdio: ["ignore", "pipe", "inherit"], env })
-    const said: Said[] = []
-    createInterface({ input: running.stdout }).on("line", (line) => {
-      said.push(JSON.parse(line) as Said)
-      if (onLine(said)) running.kill("SIGKILL")
-    })
-    running.on("error", reject)
-    running.on("close", (_, signal) => resolve({ said, signal }))
-  })
-
 /** What must hold of a store after any death: everything readable, no byte past what the index knows. */
 const expectSound = async (store: string) => {
   const opened = await open(store)
-  expect(await opened.call("verify", {})).toMatchObject({ ok: true, damaged: [] })
-  const db = Database.open(opened.directories.index, { readOnly: true })
-  const lengths = new Map(db.all("SELECT id, length, writer FROM packs").map((row) => [Number(row["id"]), row]))
-  db.close()
-  for (const name of readdirSync(opened.directories.packs)) {
-    const row = lengths.get(Number.parseInt(name, 10))
-    expect(row, name).toBeDefined()
-    expect(row!["writer"], name).toBe(null)
-    if (Number(row!["length"]) > 0) expect(statSync(join(opened.directories.packs, name)).size).toBe(row!["length"])
-  }
+  expect(await unsound(opened)).toEqual([])
   return opened
 }
 
@@ -119,30 +77,17 @@ describe("kill -9", () => {
     }
   )
 
-  it("L8 killed at random moments, no acknowledged commit is lost", async () => {
-    const seed = Number(process.env["COPPICE_SEED"] ?? Date.now() % 1_000_000)
-    console.log(`seed ${seed}`)
-    let state = seed
-    const random = (below: number): number => {
-      state = (Math.imul(state, 1664525) + 1013904223) >>> 0
-      return state % below
-    }
-    const { directory, branches } = await seeded()
-    const branch = branches[0]!
-    const acknowledged: string[] = []
+  it("L8 L12 three writers killed at random moments, one perhaps in an import: no acknowledged commit is lost, nothing temporary is left", async () => {
+    const seed = seedOf()
+    const random = seededRandom(seed)
+    const ground = await killGround(join(scratch(), "s"), scratch(), 3)
+    let kills = 0
     for (let round = 0; round < 4; round += 1) {
-      const after = 1 + random(25)
-      const { said } = await child(
-        [directory, "commit", branch.id, "1000", `r${round}`],
-        undefined,
-        (lines) => lines.length > after
-      )
-      acknowledged.push(...said.flatMap((line) => line.commit ?? []))
+      kills += await killRound(ground, round, random)
+      expect([round, seed, ...(await afterRound(ground, true))]).toEqual([round, seed])
     }
-    const store = await expectSound(directory)
-    const log = (await store.call("log", { ref: branch.id, limit: 10_000 })).map((commit) => commit.id)
-    expect(log).toEqual(expect.arrayContaining(acknowledged))
-    expect(acknowledged.length).toBeGreaterThan(3)
+    expect(kills).toBe(12)
+    expect(ground.branches.reduce((sum, branch) => sum + branch.told.length, 0)).toBeGreaterThan(3)
   })
 })
 
@@ -150,7 +95,9 @@ describe("two processes", () => {
   it("L12 both commit to one store, one is killed, and the other loses nothing", async () => {
     const { directory, branches } = await seeded()
     const [a, b] = branches
-    const first = child([directory, "commit", a!.id, "1000", "a"], undefined, (lines) => lines.length > 15)
+    const first = child([directory, "commit", a!.id, "1000", "a"], undefined, (lines) =>
+      lines.length > 15 ? 0 : undefined
+    )
     const second = child([directory, "commit", b!.id, "40", "b"], undefined)
     const [killed, whole] = await Promise.all([first, second])
     expect(killed.signal).toBe("SIGKILL")

@@ -5,7 +5,7 @@
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { latin, put } from "./storeChange.ts"
 
-const [store = "", what, subject = "", count = "1", label = "x"] = process.argv.slice(2)
+const [store = "", what, subject = "", count = "1", label = ""] = process.argv.slice(2)
 const opened = await openLayerStore({ store })
 const say = (line: object): void => {
   process.stdout.write(`${JSON.stringify(line)}\n`)
@@ -15,7 +15,7 @@ if (what === "import") {
   const receipt = await opened.call("importDirectory", {
     source: latin(subject),
     name: "t",
-    operationId: "op_import",
+    operationId: `op_import${label}`,
     at: 1
   })
   say({ commit: receipt.commit })

@@ -7,6 +7,9 @@
 import * as fs from "node:fs/promises"
 import { existsSync, readFileSync } from "node:fs"
 import * as path from "node:path"
+import { crashPoint } from "../../../src/base/CrashPoint.ts"
+import { currentIdentity, isAlive, type ProcessIdentity } from "../../../src/base/ProcessIdentity.ts"
+import { faultPoint } from "../../../src/base/FaultPoint.ts"
 import { RefNotFound } from "../../../src/workspace/WorkspaceError.ts"
 import type { LayerCache, Lowers } from "../LayerCache.ts"
 import { bootId, startTimeOf } from "./Machine.ts"
@@ -20,6 +23,8 @@ interface Mark {
   readonly boot: string | null
   /** The layers below this one, top first. */
   readonly below: readonly string[]
+  /** Who wrote it. Absent in marks of older versions. */
+  readonly maker?: ProcessIdentity
 }
 
 export class DiskLayers implements LayerCache {
@@ -67,11 +72,13 @@ export class DiskLayers implements LayerCache {
     const name = `delta/${commit}`
     await fs.mkdir(path.join(this.#cache, "delta"), { recursive: true, mode: 0o700 })
     await this.#writeMark(name, lowers)
+    crashPoint("layers.deltaMarked")
     await this.#place(upper, path.join(this.#cache, name))
   }
 
   /** Another process may have been first: its directory shows the same. */
   async #place(made: string, target: string): Promise<void> {
+    faultPoint("layers.place")
     await fs.rename(made, target).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error
     })
@@ -105,40 +112,71 @@ export class DiskLayers implements LayerCache {
     }
   }
 
+  /** A name beside `name` that tells a later process whose unfinished work it is. */
+  #working(name: string): string {
+    const at = path.join(this.#cache, name)
+    return path.join(
+      path.dirname(at),
+      `.making-${process.pid}-${startTimeOf(process.pid) ?? "0"}-${path.basename(name)}`
+    )
+  }
+
   async #writeMark(name: string, below: readonly string[]): Promise<void> {
-    const mark: Mark = { boot: this.#boot, below }
-    const at = path.join(this.#cache, `${name}.ok`)
-    await fs.writeFile(`${at}.${process.pid}`, JSON.stringify(mark), { mode: 0o600 })
-    await fs.rename(`${at}.${process.pid}`, at)
+    const mark: Mark = { boot: this.#boot, below, maker: currentIdentity() }
+    const made = this.#working(`${name}.ok`)
+    faultPoint("layers.mark")
+    await fs.writeFile(made, JSON.stringify(mark), { mode: 0o600 })
+    crashPoint("layers.markMade")
+    await fs.rename(made, path.join(this.#cache, `${name}.ok`))
   }
 
   async #make(commit: string, name: string): Promise<void> {
     const base = path.join(this.#cache, "base")
     await fs.mkdir(base, { recursive: true, mode: 0o700 })
-    await sweep(base)
     const target = path.join(this.#cache, name)
-    const made = path.join(base, `.making-${process.pid}-${startTimeOf(process.pid) ?? "0"}-${path.basename(name)}`)
+    const made = this.#working(name)
     try {
       await this.#store.materialise(commit, made)
+      crashPoint("layers.baseMade")
       // A mark is written before its directory appears, so a directory without one is from before this boot.
       if (existsSync(target) && this.#mark(name) === undefined) {
         await fs.rename(target, `${made}-stale`)
         await removeTree(`${made}-stale`)
       }
       await this.#writeMark(name, [])
+      crashPoint("layers.baseMarked")
       await this.#place(made, target)
+      crashPoint("layers.basePlaced")
     } finally {
       await removeTree(made)
     }
   }
 }
 
-/** Removes what a process that is gone had begun to make. */
-const sweep = async (base: string): Promise<void> => {
-  for (const name of await fs.readdir(base)) {
-    const [, pid, start] = /^\.making-(\d+)-(\d+)-/.exec(name) ?? []
-    if (pid === undefined || startTimeOf(Number(pid)) === start) continue
-    if (startTimeOf(Number(pid)) === null && start === "0") continue
-    await removeTree(path.join(base, name))
+/** Removes what processes that are gone had begun to make, and marks of theirs whose directory never came. */
+export const sweepLayers = async (store: StorePort): Promise<void> => {
+  for (const kind of ["base", "delta"]) {
+    const directory = path.join(store.directory, "cache", kind)
+    const names = new Set(await fs.readdir(directory).catch(() => []))
+    for (const name of names) {
+      const at = path.join(directory, name)
+      const [, pid, start] = /^\.making-(\d+)-(\d+)-/.exec(name) ?? []
+      if (pid !== undefined) {
+        const now = startTimeOf(Number(pid))
+        if (now !== start && !(now === null && start === "0")) await removeTree(at)
+      } else if (name.endsWith(".ok") && !existsSync(at.slice(0, -3)) && makerIsGone(at)) {
+        await removeTree(at)
+      }
+    }
+  }
+}
+
+/** True when the mark names a process that is known to be gone: nobody is about to put the directory beside it. */
+const makerIsGone = (mark: string): boolean => {
+  try {
+    const { maker } = JSON.parse(readFileSync(mark, "utf8")) as Mark
+    return maker !== undefined && isAlive(maker) === false
+  } catch {
+    return false
   }
 }

@@ -7,6 +7,7 @@
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { crashPoint } from "../../../src/base/CrashPoint.ts"
+import { faultPoint } from "../../../src/base/FaultPoint.ts"
 import { fromInput, toBytes, type TreePath } from "../../../src/base/PathBytes.ts"
 import { Unavailable } from "../../../src/workspace/WorkspaceError.ts"
 import type { Isolation, OpenOptions, Projection } from "../../../src/workspace/WorkspaceProvider.ts"
@@ -133,7 +134,9 @@ const prepare = async (store: StorePort, request: TreeRequest, isolated: boolean
 const inWork = async <A>(store: StorePort, id: string, make: (work: string) => Promise<A>): Promise<A> => {
   const work = workOf(store, id)
   const fresh = path.join(path.dirname(work), freshName(id))
+  faultPoint("workspace.make")
   fs.mkdirSync(fresh, { mode: 0o700 })
+  crashPoint("workspace.freshMade")
   try {
     fs.writeFileSync(path.join(fresh, "owner"), JSON.stringify(currentIdentity()), { mode: 0o600 })
     fs.renameSync(fresh, work)
@@ -323,14 +326,18 @@ export const holdNamespaces = async (
   input: HoldInput
 ): Promise<Held> => {
   const table = path.join(input.work, "mounts")
+  faultPoint("workspace.mountTable")
   fs.writeFileSync(table, mountTable(input.plan), { mode: 0o600 })
   const holder = await Holder.start(parts.tools, input.directory, table).catch((error) => {
     throw explain(error, place)
   })
   try {
     const mountPath = Buffer.from(place.path, "latin1").toString("utf8")
+    crashPoint("workspace.held")
     if (input.record !== false) await parts.store.putWorkspace(rowOf(input, mountPath, holder))
+    crashPoint("workspace.recorded")
     await holder.mount()
+    crashPoint("workspace.mounted")
     const root = openRoot(holder, place.path)
     const end = once(async () => {
       fs.closeSync(root)

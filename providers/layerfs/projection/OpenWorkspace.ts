@@ -213,6 +213,7 @@ export class OpenWorkspace {
         })
       )
     )
+    crashPoint("workspace.harvested")
     if (outcome.outcome === "committed" || outcome.outcome === "unchanged") {
       this.#head = outcome.commit
       // A live upper may have changed since; one that was unchanged may hold other times than its commit (W8).
@@ -282,7 +283,11 @@ export class OpenWorkspace {
       // The holder died under us: whatever the upper holds is for a command to decide (W23).
       kept = "its holder process ended"
     }
-    if (kept !== undefined) return store.updateWorkspace(id, { state: "kept", note: kept })
+    crashPoint("workspace.ended")
+    if (kept !== undefined) {
+      await store.updateWorkspace(id, { state: "kept", note: kept })
+      return crashPoint("workspace.kept")
+    }
     // Said before the files go: a process that is killed between the two leaves a directory to sweep, not a row without its files.
     // A quarantined one goes on to say where its files are.
     if (this.#quarantine === undefined) await store.updateWorkspace(id, { state: "closed" })
@@ -301,6 +306,7 @@ export class OpenWorkspace {
     await this.endProcesses()
     await this.tree.end()
     await this.#parts.store.updateWorkspace(this.tree.id, { state: "discarded", note: reason })
+    crashPoint("workspace.discarded")
     await removeTree(this.tree.work)
   }
 

@@ -5,6 +5,8 @@
  */
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { crashPoint } from "../../../src/base/CrashPoint.ts"
+import { sweepLayers } from "./DiskLayers.ts"
 import { newId } from "../../../src/base/Id.ts"
 import { isAlive } from "../../../src/base/ProcessIdentity.ts"
 import { RefNotFound, Unavailable, WorkspaceUnreadable } from "../../../src/workspace/WorkspaceError.ts"
@@ -79,6 +81,7 @@ const stateOf = (row: WorkspaceRow): LeftWorkspace["state"] | undefined => {
  * open or kept, and whatever a process that may be alive is making or taking away, stays (L8, W12).
  */
 export const sweepWork = async (store: StorePort): Promise<void> => {
+  await sweepLayers(store)
   const directory = path.join(store.directory, "work")
   const names = await fs.promises.readdir(directory)
   if (names.length === 0) return
@@ -88,7 +91,9 @@ export const sweepWork = async (store: StorePort): Promise<void> => {
     if (rows.has(name)) continue
     const at = path.join(directory, name)
     const maker = makerOf(at)
-    if (maker !== null && isAlive(maker) === false) await removeTree(at)
+    if (maker === null || isAlive(maker) !== false) continue
+    crashPoint("workspace.sweeping")
+    await removeTree(at)
   }
 }
 
@@ -209,15 +214,19 @@ export const recoverLeft = async (
   const row = await leftRow(parts.store, id)
   if (row.quarantine !== undefined) return recoverQuarantined(parts.store, row, row.quarantine, options)
   const tree = await reopen(parts, row)
+  crashPoint("recovery.mounted")
   try {
     // Named by the workspace: a recovery that is repeated after a crash finds its own branch and commit again.
     const branch = await parts.store.fork(row.base, `recovered-${id}`, `${id}.recovery-branch`)
+    crashPoint("recovery.forked")
     const workspace = new OpenWorkspace(parts, tree, { branch: branch.id, base: row.base, actor: options.actor ?? {} })
     const message = options.message ?? `Recovered from workspace ${id}`
     const operationId = options.operationId ?? `${id}.recovery`
     const checkpoint = await workspace.commitHarvest({ message, operationId })
+    crashPoint("recovery.committed")
     await tree.end()
     await parts.store.updateWorkspace(id, { state: "closed", note: `recovered to ${branch.id}` })
+    crashPoint("recovery.closed")
     await removeTree(tree.work)
     return { branch: branch.id, checkpoint }
   } finally {
@@ -228,6 +237,7 @@ export const recoverLeft = async (
 export const discardLeft = async (store: StorePort, id: string, reason: string): Promise<void> => {
   const row = await leftRow(store, id)
   await store.updateWorkspace(row.id, { state: "discarded", note: reason })
+  crashPoint("workspace.discarded")
   await removeTree(workOf(store, id))
 }
 

@@ -1,7 +1,8 @@
 /**
  * Runs a small repair in a process of its own, so that a test may kill it: `node run.ts RECORD`.
- * Prints the report, and what the stores say, as one JSON line.
+ * Prints the report, and what the stores say, as one JSON line. Every receipt that a caller has seen goes to `seen.jsonl`.
  */
+import { appendFileSync, mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as Effect from "effect/Effect"
@@ -13,6 +14,9 @@ import { standard } from "../../../src/standard.ts"
 import { Workspaces } from "../../../src/workspace/WorkspaceProvider.ts"
 
 const record = process.argv[2]!
+// What is left in the temporary directory is then seen by the history check.
+process.env["TMPDIR"] = join(record, "tmp")
+mkdirSync(join(record, "tmp"), { recursive: true })
 const source = join(record, "source")
 const worker = fileURLToPath(new URL("worker.mjs", import.meta.url))
 const route = (id: string, behaviour: string): Route => ({
@@ -24,12 +28,27 @@ const route = (id: string, behaviour: string): Route => ({
   timeLimit: "1 minute"
 })
 
+/** The authority, with each receipt written down once its caller has it: whatever dies later must not lose it (G2). */
+const seenReceipts = Effect.map(Authority, (authority): Authority["Service"] => ({
+  ...authority,
+  commit: (command) =>
+    Effect.tap(authority.commit<never, never>(command), ({ seq }) =>
+      Effect.map(authority.journal({ after: seq - 1, limit: 1 }), ([last]) =>
+        appendFileSync(
+          join(record, "seen.jsonl"),
+          `${JSON.stringify({ id: command.id, seq, facts: last?.command === command.id })}\n`
+        )
+      )
+    )
+}))
+
 const program = Effect.gen(function* () {
   const report = yield* exploreRepair({
     run: "tiny",
     title: "make the value right",
     budget: { usd: 5, slots: 20 },
     source,
+    prepare: { argv: ["sh", "-c", "echo prepared > ignored/prepared.txt"] },
     routes:
       process.argv[4] === "all"
         ? [route("a1", "hide"), route("a2", "give-up"), route("a3", "half"), route("a4", "nothing")]
@@ -39,6 +58,11 @@ const program = Effect.gen(function* () {
       name: "tiny-oracle",
       judge: ["sh", join(record, "held-out", "judge.sh")],
       heldOut: join(record, "held-out"),
+      dependencies: {
+        install: ["mkdir", "clean-dependencies"],
+        decidedBy: [".gitignore"],
+        directories: ["clean-dependencies"]
+      },
       timeLimit: "1 minute"
     },
     replay: [{ argv: ["grep", "-q", "half and half", "value.txt"], blame: "candidate" }],
@@ -66,7 +90,14 @@ const program = Effect.gen(function* () {
 
 try {
   console.log(
-    JSON.stringify(await Effect.runPromise(program.pipe(Effect.provide(standard({ store: join(record, "store") })))))
+    JSON.stringify(
+      await Effect.runPromise(
+        program.pipe(
+          Effect.provideServiceEffect(Authority, seenReceipts),
+          Effect.provide(standard({ store: join(record, "store") }))
+        )
+      )
+    )
   )
 } catch (error) {
   console.log(JSON.stringify({ error: isCoppiceError(error) ? error : String((error as Error).stack) }))

@@ -1,0 +1,136 @@
+/**
+ * The closed list of crash points: where each lies, and what must hold after a process was killed there.
+ * Promise: every window between two steps that a crash can tear apart has a point; the kill matrix runs over this list, so a
+ * point that is added here is killed at. Types only in the published build. Rules: G75, G82, L8.
+ */
+
+interface Point {
+  /** Between which two steps. */
+  readonly where: string
+  /** What a rerun must find. */
+  readonly holds: string
+}
+
+const point = (where: string, holds: string): Point => ({ where, holds })
+
+export const crashPoints = {
+  // The authority's file.
+  "authority.afterJournal": point("a journal row is written, its projection is not", "nothing of the command happened"),
+  "authority.beforeCommit": point("the transaction is complete and not committed", "nothing of the batch happened"),
+  "authority.afterCommit": point("committed, no caller has heard of it", "each command is found by its id, once"),
+
+  // Objects, commits and references of the workspace store.
+  "layerfs.open.reclaimed": point(
+    "tails of dead writers are cut, their rows are not freed",
+    "the next opening cuts again"
+  ),
+  "layerfs.pack.acquired": point("the row names the writer, the file may not exist", "the next opening frees the pack"),
+  "layerfs.pack.written": point("objects are appended, nothing is flushed", "the tail belongs to nobody and is cut"),
+  "layerfs.commit.packSynced": point("objects are durable, no row names them", "the tail is cut, the head stands"),
+  "layerfs.commit.inTransaction": point("rows are written, not committed", "the commit is absent as a whole"),
+  "layerfs.commit.committed": point("the commit stands, the caller has not heard", "the operation id finds it"),
+  "layerfs.fork.inTransaction": point("the branch row is written, not committed", "there is no branch"),
+  "layerfs.fork.committed": point("the branch stands, the caller has not heard", "the operation id finds it"),
+  "layerfs.pin.committed": point("the pin stands, the caller has not heard", "pinning again changes nothing"),
+  "layerfs.import.scanned": point("the source is listed, nothing is read", "nothing of the import is there"),
+  "layerfs.import.read": point("contents lie in the pack, no tree does", "the tail is cut"),
+  "layerfs.import.packSynced": point("everything is durable, no row names it", "the import is absent as a whole"),
+  "layerfs.import.committed": point("the layer stands, the caller has not heard", "the operation id finds it"),
+  "layerfs.materialise.begun": point("the target is made, files are on their way", "the half directory is never used"),
+  "layerfs.materialise.written": point("every file is written, tar is not done", "the half directory is never used"),
+  "layerfs.patch.scratchMade": point("the scratch of a patch export exists", "the next opening removes it"),
+
+  // Cached layers.
+  "layers.baseMade": point("the base directory is complete under its working name", "it is removed and made again"),
+  "layers.markMade": point("a mark is written under its working name", "it is removed"),
+  "layers.baseMarked": point("the mark stands, the directory does not", "the mark alone means nothing"),
+  "layers.basePlaced": point("mark and directory stand, nobody uses them yet", "the next open uses them"),
+  "layers.deltaMarked": point(
+    "the mark of a delta stands, its upper is still in work/",
+    "the upper is swept, the commit stands"
+  ),
+
+  // A workspace from its opening to its end.
+  "workspace.freshMade": point(
+    "the fresh directory exists without its owner's file",
+    "its name tells its owner; it is swept"
+  ),
+  "workspace.made": point("the directory exists, no row names it", "it is swept"),
+  "workspace.held": point("the holder runs, no row names it", "it dies with its parent; the directory is swept"),
+  "workspace.recorded": point("the row stands, nothing is mounted", "the workspace is listed as interrupted"),
+  "workspace.mounted": point(
+    "everything is mounted, the caller has not heard",
+    "the workspace is listed as interrupted"
+  ),
+  "workspace.harvested": point(
+    "the checkpoint stands, the caller has not heard",
+    "the operation id finds it; the upper is left"
+  ),
+  "workspace.ended": point(
+    "processes and mounts are gone, the row says open",
+    "the workspace is listed as interrupted"
+  ),
+  "workspace.closed": point(
+    "the row says closed, the files are still in work/",
+    "no row lacks its files; they are swept"
+  ),
+  "workspace.adopted": point("the upper became a layer, the rest is in work/", "the rest is swept, the layer is used"),
+  "workspace.kept": point("changes without a checkpoint are kept, the caller has not heard", "they are listed by left"),
+  "workspace.discarded": point("the row says discarded, the files are still there", "they are swept"),
+  "workspace.sweeping": point("a directory that nobody speaks for is about to go", "the next sweep removes it"),
+
+  // What a killed process left, recovered.
+  "recovery.mounted": point("the left upper is mounted again", "it is listed still"),
+  "recovery.forked": point("the branch for it stands, without its commit", "the repetition finds branch and upper"),
+  "recovery.committed": point("the commit stands, the row says open", "the repetition finds the commit"),
+  "recovery.closed": point("the row says closed, the files are still there", "they are swept"),
+
+  // Files of the run's record and the hosts' results.
+  "file.written": point("a file is flushed under its working name", "it is removed; the old file stands"),
+  "file.renamed": point("the file has its name, the directory is not flushed", "old or new, never half"),
+
+  // Clean checkouts.
+  "checkout.made": point("an empty directory for a checkout", "it is removed by the next run"),
+  "checkout.cloned": point("the clone is complete", "it is removed by the next run"),
+  "checkout.patched": point("the patch is applied", "it is removed by the next run"),
+  "dependencies.copied": point("a template is complete under its working name", "it is removed by the next run"),
+
+  // A turn.
+  "turn.admitted": point("admitted and reserved, no attempt is saved", "the rerun runs it, labelled as nothing"),
+  "turn.attemptSaved": point("the attempt is saved, the host may run", "never dispatched again by itself"),
+  "turn.hostEnded": point("the host has ended, its result is not saved", "the attempt is lost and its cost is owed"),
+  "turn.resultRecorded": point("the result is journaled, nothing is captured", "validated without the host"),
+  "turn.captured": point("the candidate is recorded, the workspace is open", "validated without the host"),
+  "turn.validated": point("the verdict is journaled", "settled without another verdict"),
+  "turn.settled": point("settled, not closed", "closed only; the same receipt"),
+  "turn.lost": point("the lost attempt is written down, no new one is begun", "begun again only by name"),
+  "turn.startedOver": point("the turn has a new bound, the attempt is not saved", "one bound is held, one is owed"),
+
+  // From files to a candidate, across two stores.
+  "capture.planned": point("planned, not committed", "recovered from the upper, or absent"),
+  "capture.committed": point("committed under the operation id, not pinned", "found by operation id"),
+  "capture.pinned": point("pinned, not recorded", "recorded by the rerun"),
+  "capture.recorded": point("recorded, no patch is written", "the patch is written by the rerun"),
+  "capture.exported": point("the patch lies in the record, no evidence names it", "the same patch again"),
+
+  // The journey.
+  "repair.bound": point("goal, agents and bindings stand, todos are missing", "found again by their command ids"),
+  "repair.opened": point("the work is open, nothing is imported", "the import runs once"),
+  "repair.imported": point("imported, the source is not compared again", "the same import, or a further one"),
+  "repair.sourceTaken": point("what was taken is written down, nothing is prepared", "the rerun uses what was taken"),
+  "repair.prepared": point(
+    "the preparation is committed, its workspace is open",
+    "found by operation id; the workspace goes"
+  ),
+  "repair.handoffOffered": point("offered, no todo for the receiver", "the same offer"),
+  "repair.exported": point("the accepted patch is written, not replayed", "replayed by the rerun"),
+  "repair.replayed": point("replayed, no report is written", "replayed again, the same report"),
+  "attempt.claimed": point("the todo is claimed, nothing is forked", "the live claim is used again"),
+  "attempt.forked": point("the branch stands, no turn is admitted", "the same branch"),
+  "attempt.handoffTaken": point("the candidate is verified and taken", "taken once"),
+  "attempt.judged": point("the verdict lies in the record, no fact names it", "judged again or read back"),
+  "attempt.settled": point("settled and closed, not superseded, nothing learned", "told by the rerun"),
+  "attempt.learned": point("findings stand, the handoff is not adopted", "adopted once")
+} as const satisfies Record<string, Point>
+
+export type CrashPointName = keyof typeof crashPoints

@@ -1,0 +1,64 @@
+/** The list of crash points against the sources, and against what runs really pass. Rules: G75, G82, L8. */
+import { spawnSync } from "node:child_process"
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { afterEach, expect, it } from "vitest"
+import { crashPoints } from "../../src/base/CrashPointList.ts"
+import { faultPoints } from "../../src/base/FaultPoint.ts"
+import { forkOf, ground } from "../layerfs/projFixture.ts"
+import { historyOf, makeTiny, runTiny } from "./tiny.ts"
+
+const root = fileURLToPath(new URL("../..", import.meta.url))
+const cleanups: (() => void)[] = []
+afterEach(() => {
+  for (const remove of cleanups.splice(0)) remove()
+})
+
+const calledIn = (call: string): string[] => {
+  const names: string[] = []
+  for (const room of ["src", "providers"]) {
+    for (const file of readdirSync(join(root, room), { recursive: true, encoding: "utf8" })) {
+      if (!file.endsWith(".ts")) continue
+      for (const match of readFileSync(join(root, room, file), "utf8").matchAll(
+        new RegExp(`${call}\\(\\s*"([^"]+)"`, "g")
+      ))
+        names.push(match[1]!)
+    }
+  }
+  return [...new Set(names)].toSorted()
+}
+
+it("L8 G82 every crash point and every fault point of the list is called in the sources, and no other", () => {
+  expect(calledIn("crashPoint")).toEqual(Object.keys(crashPoints).toSorted())
+  expect(calledIn("faultPoint")).toEqual([...faultPoints].toSorted())
+})
+
+it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a killed one, or by a workspace that is kept or dropped", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "coppice-points-"))
+  cleanups.push(() => rmSync(directory, { recursive: true, force: true }))
+  const log = join(directory, "passed")
+  const whole = makeTiny()
+  cleanups.push(whole.remove)
+  expect(runTiny(whole.record, { log }).status).toBe(0)
+  const killed = makeTiny()
+  cleanups.push(killed.remove)
+  expect(runTiny(killed.record, { log, crashAt: "turn.hostEnded" }).signal).toBe("SIGKILL")
+  // One attempt is begun again by name, the files of both are recovered; killed again in the middle of it.
+  expect(runTiny(killed.record, { log, crashAt: "workspace.closed" }).signal).toBe("SIGKILL")
+  expect(runTiny(killed.record, { log }).status).toBe(0)
+  expect([historyOf(whole.record), historyOf(killed.record)]).toEqual([[], []])
+
+  const { provider, commit, store } = await ground({ a: "a" })
+  const victim = fileURLToPath(new URL("../layerfs/projVictim.ts", import.meta.url))
+  for (const what of ["keep", "discard"]) {
+    const { status, stderr } = spawnSync(process.execPath, [victim, store, await forkOf(provider, commit), what], {
+      encoding: "utf8",
+      env: { ...process.env, COPPICE_CRASH_LOG: log }
+    })
+    expect([status, stderr]).toEqual([0, ""])
+  }
+  const passed = new Set(readFileSync(log, "utf8").trim().split("\n"))
+  expect(Object.keys(crashPoints).filter((name) => !passed.has(name))).toEqual([])
+}, 240_000)

@@ -1,0 +1,281 @@
+/**
+ * The history check: reads what a run left on disk, without the code that wrote it running, and names every fault.
+ * Promise: it only reads; an empty list means: the chain verifies, every table is exactly what the journal says, each
+ * receipt belongs to a journaled command, at most one effective settlement an identity, spend is the sum of events, every
+ * recorded candidate exists and recomputes, every pin resolves, nothing temporary and no process or mount is left.
+ * Rules: G1, G2, G4, G53, G72, G75, L8, W5, W6, W12.
+ */
+import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs"
+import { join } from "node:path"
+import { genesis, verifyPage } from "../../providers/authority-sqlite/Chain.ts"
+import { baseMigrations } from "../../providers/authority-sqlite/Schema.ts"
+import { ObjectReader } from "../../providers/layerfs/PackedObjects.ts"
+import { digestOfRoot } from "../../providers/layerfs/RootDigest.ts"
+import { SqliteRefs } from "../../providers/layerfs/SqliteRefs.ts"
+import { StoredTrees } from "../../providers/layerfs/StoredTrees.ts"
+import { canonicalJson, digestJson } from "../../src/base/Digest.ts"
+import { exploreModule } from "../../src/explore/ExploreGraph.ts"
+import type { AuthorityModule } from "../../src/governance/Module.ts"
+import { workModule } from "../../src/governance/WorkModule.ts"
+import { sessionModule } from "../../src/session/Binding.ts"
+import { Database, type Row } from "../../src/sqlite/Database.ts"
+
+const modules: readonly AuthorityModule[] = [workModule, sessionModule, exploreModule]
+
+export interface HistoryOptions {
+  /** The directory of the store: `authority.db` and `layerfs/`. */
+  readonly store: string
+  /** The record of the run, when there is one. */
+  readonly record?: string
+  /** A file with one JSON line a receipt that a caller has seen: `{ id, seq }` (tiny run writes it). */
+  readonly acknowledged?: string
+  /** Workspaces that may still wait for a decision. Default none. */
+  readonly mayBeLeft?: number
+  /** After a kill and before the rerun: only what must hold at every moment. Leftovers are not looked for. */
+  readonly midway?: boolean
+}
+
+/** Every fault that is found, in words; an empty list when there is none. */
+export const checkHistory = (options: HistoryOptions): readonly string[] => {
+  const authority = join(options.store, "authority.db")
+  const index = join(options.store, "layerfs", "index.db")
+  const faults: string[] = []
+  const found = existsSync(authority) ? Database.open(authority, { readOnly: true }) : null
+  const layerfs = existsSync(index) ? Database.open(index, { readOnly: true }) : null
+  try {
+    if (found !== null) {
+      faults.push(...chain(found), ...projections(found), ...receipts(found, options.acknowledged))
+      faults.push(...settlements(found), ...quota(found))
+    }
+    if (layerfs !== null) faults.push(...references(layerfs))
+    if (found !== null && layerfs !== null) faults.push(...candidates(found, layerfs, options.store))
+    if (options.midway !== true) {
+      if (layerfs !== null) faults.push(...leftInStore(options, layerfs))
+      faults.push(...leftFiles(options), ...leftProcesses(options.record ?? options.store))
+    }
+  } finally {
+    found?.close()
+    layerfs?.close()
+  }
+  return faults
+}
+
+const chain = (db: Database): string[] => {
+  const { brokenAt } = verifyPage(db, { seq: 0, hash: genesis, at: 0 }, 1_000_000)
+  return brokenAt === null ? [] : [`the journal's chain is broken at ${brokenAt}`]
+}
+
+const tablesOf = (db: Database): string[] =>
+  db
+    .all("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    .map((row) => String(row["name"]))
+    .filter((name) => !["journal", "command", "meta", "module"].includes(name))
+
+/** A column that holds JSON is compared as what it says, whatever the order of its keys. */
+const column = (value: unknown) =>
+  typeof value === "string" && /^[{[]/.test(value) ? canonicalJson(JSON.parse(value)) : value
+
+const rowsOf = (db: Database, table: string): string[] =>
+  db
+    .all(`SELECT * FROM ${table}`)
+    .map((row) => JSON.stringify(Object.entries(row).map(([name, value]) => [name, column(value)])))
+    .sort()
+
+/** The journal is projected once more, into an empty file; every table must come out the same. */
+const projections = (db: Database): string[] => {
+  const again = Database.open(":memory:")
+  try {
+    for (const migration of [...baseMigrations, ...modules.flatMap((module) => module.migrations)])
+      again.raw.exec(migration.sql)
+    const byName = new Map(modules.map((module) => [module.name, module]))
+    for (const row of db.all("SELECT * FROM journal ORDER BY seq")) {
+      const event = { type: String(row["type"]), entity: String(row["entity"]), data: JSON.parse(String(row["data"])) }
+      const meta = { seq: Number(row["seq"]), at: Number(row["at"]) }
+      for (const { sql, params } of byName.get(String(row["module"]))?.project(event, meta) ?? [])
+        again.run(sql, ...params)
+    }
+    return tablesOf(db).flatMap((table) => {
+      const [is, says] = [rowsOf(db, table), rowsOf(again, table)]
+      return JSON.stringify(is) === JSON.stringify(says)
+        ? []
+        : [`table ${table} has ${is.length} rows that differ from the ${says.length} that the journal says`]
+    })
+  } finally {
+    again.close()
+  }
+}
+
+const receipts = (db: Database, acknowledged: string | undefined): string[] => {
+  const faults: string[] = []
+  const orphans = db.all(
+    "SELECT DISTINCT command FROM journal WHERE command NOT IN (SELECT id FROM command) UNION SELECT id FROM command c WHERE NOT EXISTS (SELECT 1 FROM journal WHERE command = c.id AND seq = c.seq)"
+  )
+  for (const row of orphans)
+    faults.push(`command ${String(row["command"])} has facts without a receipt, or the reverse`)
+  if (acknowledged === undefined || !existsSync(acknowledged)) return faults
+  for (const line of readFileSync(acknowledged, "utf8").split("\n")) {
+    // The last line may be half: its writer was killed.
+    const seen = line.endsWith("}") ? (JSON.parse(line) as { id: string; seq: number; facts: boolean }) : undefined
+    if (seen === undefined) continue
+    const row = db.get("SELECT seq FROM command WHERE id = ?", seen.id)
+    const known = row === undefined ? null : Number(row["seq"])
+    // A command that changed nothing leaves no receipt (see Decision): it says as of which sequence it held.
+    if (known === null && !seen.facts) continue
+    if (known !== seen.seq) faults.push(`receipt ${seen.id} was seen at ${seen.seq} and is now at ${known}`)
+  }
+  return faults
+}
+
+const settlements = (db: Database): string[] => {
+  const twice = (what: string, sql: string) =>
+    db.all(sql).map((row) => `${what} ${String(row["key"])} ${String(row["n"])} times`)
+  return [
+    ...twice(
+      "settled effect",
+      "SELECT entity AS key, COUNT(*) AS n FROM journal WHERE type = 'settlement.settled' GROUP BY json_extract(data, '$.effectId') HAVING n > 1"
+    ),
+    ...twice(
+      "accepted todo",
+      "SELECT todo AS key, COUNT(*) AS n FROM settlement WHERE accepted = 1 GROUP BY todo HAVING n > 1"
+    ),
+    ...twice("settled turn", "SELECT turn AS key, COUNT(*) AS n FROM settlement GROUP BY turn HAVING n > 1"),
+    ...db
+      .all("SELECT id FROM turn WHERE state = 'closed' AND effect_id NOT IN (SELECT effect_id FROM settlement)")
+      .map((row) => `turn ${String(row["id"])} is closed and was never settled`)
+  ]
+}
+
+const quota = (db: Database): string[] => {
+  const faults: string[] = []
+  const sums = (rows: readonly Row[]) => JSON.stringify(rows)
+  const fromEvents = db.all(
+    "SELECT reservation, SUM(spent_usd_micros) AS spent, SUM(reserved_usd_micros) AS held, SUM(spent_slots) AS slots FROM quota_event GROUP BY reservation ORDER BY reservation"
+  )
+  const fromRows = db.all(
+    "SELECT id AS reservation, COALESCE(spent_usd_micros, 0) AS spent, CASE WHEN state IN ('open', 'owed') THEN COALESCE(held_usd_micros, 0) ELSE 0 END AS held, spent_slots AS slots FROM reservation ORDER BY id"
+  )
+  if (sums(fromEvents) !== sums(fromRows))
+    faults.push(`the ledger's events sum to ${sums(fromEvents)}, the reservations say ${sums(fromRows)}`)
+  const unpaid = db.all(
+    "SELECT effect_id FROM settlement WHERE reservation NOT IN (SELECT reservation FROM quota_event WHERE kind IN ('spend', 'trueUp', 'void')) AND reservation NOT IN (SELECT id FROM reservation WHERE state = 'owed')"
+  )
+  for (const row of unpaid) faults.push(`settlement ${String(row["effect_id"])} has no spend and owes none`)
+  return faults
+}
+
+const references = (db: Database): string[] => {
+  const faults: string[] = []
+  const missing = (what: string, sql: string) => {
+    for (const row of db.all(sql)) faults.push(`${what} ${String(row["id"])} names a commit that does not exist`)
+  }
+  missing("branch", "SELECT id FROM branches WHERE head NOT IN (SELECT id FROM commits)")
+  missing("layer", "SELECT id FROM layers WHERE commit_id NOT IN (SELECT id FROM commits)")
+  missing("operation", "SELECT id FROM operations WHERE commit_id NOT IN (SELECT id FROM commits)")
+  missing("pin", "SELECT key AS id FROM pins WHERE commit_id NOT IN (SELECT id FROM commits)")
+  missing("commit", "SELECT id FROM commits WHERE parent IS NOT NULL AND parent NOT IN (SELECT id FROM commits)")
+  return faults
+}
+
+const leftInStore = (options: HistoryOptions, db: Database): string[] => {
+  const faults: string[] = []
+  const root = join(options.store, "layerfs")
+  const packs = new Map(db.all("SELECT * FROM packs").map((row) => [Number(row["id"]), row]))
+  for (const name of readdirSync(join(root, "packs"))) {
+    const row = packs.get(Number.parseInt(name, 10))
+    const size = statSync(join(root, "packs", name)).size
+    if (row === undefined) faults.push(`pack ${name} is in no row`)
+    else if (row["writer"] !== null) faults.push(`pack ${name} still has a writer`)
+    else if (Number(row["length"]) > 0 && Number(row["length"]) !== size)
+      faults.push(`pack ${name} is ${size} bytes long, the index knows ${String(row["length"])}`)
+  }
+  const left = db.all("SELECT id FROM workspaces WHERE state IN ('open', 'kept')")
+  const allowed = options.mayBeLeft ?? 0
+  if (left.length > allowed) faults.push(`${left.length} workspaces wait for a decision`)
+  const work = readdirSync(join(root, "work")).filter((name) => !left.some((row) => row["id"] === name))
+  for (const name of work) faults.push(`work/${name} is left`)
+  for (const kind of ["base", "delta"]) {
+    const directory = join(root, "cache", kind)
+    const names = existsSync(directory) ? readdirSync(directory) : []
+    for (const name of names) {
+      const layer = name.endsWith(".ok") ? name.slice(0, -3) : name
+      if (layer.startsWith(".") || !names.includes(layer) || !names.includes(`${layer}.ok`))
+        faults.push(`cache/${kind}/${name} is left`)
+    }
+  }
+  return faults
+}
+
+const candidates = (db: Database, index: Database, store: string): string[] => {
+  const faults: string[] = []
+  const refs = new SqliteRefs(index)
+  const reader = new ObjectReader(index, join(store, "layerfs", "packs"))
+  const trees = new StoredTrees(reader)
+  try {
+    for (const row of db.all("SELECT * FROM candidate")) {
+      const name = `candidate ${String(row["id"])}`
+      if (row["state"] !== "recorded") {
+        const made = refs.operation(String(row["operation_id"]))
+        if (row["state"] === "absent" && made !== undefined) faults.push(`${name} is absent and its commit exists`)
+        continue
+      }
+      const fields = JSON.parse(String(row["candidate"])) as Record<string, string>
+      const commit = refs.commit(fields["commit"]!)
+      if (commit === undefined) faults.push(`${name} names a commit that does not exist`)
+      else if (digestOfRoot(trees, commit.root) !== fields["treeDigest"]) faults.push(`${name} has another tree`)
+      if (commit?.root !== fields["root"]) faults.push(`${name} has another root`)
+      if (digestJson(fields) !== row["identity"]) faults.push(`${name} has another identity`)
+      const pin = index.get("SELECT commit_id FROM pins WHERE key = ?", String(row["id"]))
+      if (row["pin"] === "held" && pin?.["commit_id"] !== fields["commit"]) faults.push(`${name} is not pinned`)
+    }
+  } catch (error) {
+    faults.push(`a candidate cannot be read: ${String((error as Error).message)}`)
+  } finally {
+    reader.close()
+  }
+  return faults
+}
+
+/** Names that only something unfinished has. */
+const unfinished = /\.coppice-unfinished$|\.half$|^(?:verify|replay|checkout)-\d+-/
+
+const leftFiles = ({ record }: HistoryOptions): string[] => {
+  if (record === undefined || !existsSync(record)) return []
+  const faults: string[] = []
+  const look = (directory: string): void => {
+    for (const name of readdirSync(join(record, directory))) {
+      const below = directory === "" ? name : `${directory}/${name}`
+      if (unfinished.test(name)) faults.push(`${below} is left`)
+      else if (directory === "tmp") faults.push(`${below} is left`)
+      else if (["scratch", "scratch/clean", "attempts", "results", "verdicts", "tmp"].includes(below)) look(below)
+    }
+  }
+  look("")
+  return faults
+}
+
+const read = (get: () => string): string => {
+  try {
+    return get()
+  } catch {
+    return ""
+  }
+}
+
+/** Processes and mounts that name this directory. Those of other users cannot be read, and are not ours. */
+const leftProcesses = (directory: string): string[] => {
+  const faults: string[] = []
+  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)) {
+    const at = `/proc/${pid}`
+    const named =
+      read(() => readFileSync(`${at}/cmdline`, "utf8")).includes(directory) ||
+      read(() => readFileSync(`${at}/mountinfo`, "utf8")).includes(directory) ||
+      read(() => readlinkSync(`${at}/cwd`)).startsWith(directory)
+    if (named)
+      faults.push(
+        `process ${pid} is left: ${read(() => readFileSync(`${at}/cmdline`, "utf8"))
+          .replaceAll("\0", " ")
+          .slice(0, 120)}`
+      )
+  }
+  return faults
+}
