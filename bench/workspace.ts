@@ -19,12 +19,14 @@ import { parallelRow } from "./parallel.ts"
 import { peersOf } from "./peers.ts"
 import { openWorkspace, shortfall, withStore } from "./provider.ts"
 import { measureReady, type ReadySamples } from "./ready.ts"
+import { rerunRow } from "./rerun.ts"
 import { type AreaResult, figures, rate, type Row, type Skipped } from "./report.ts"
 import { generateTree } from "./tree.ts"
 
 /** The rows, in the order in which they are measured. */
 export const rowIds = [
   "demo.seconds",
+  "rerun.afterKill",
   "import.seconds",
   "store.bytes",
   "import.eventLoopDelay",
@@ -277,6 +279,7 @@ export const run = (options: BenchOptions): Promise<AreaResult> =>
     }
 
     await row("demo.seconds", () => demoRow(options))
+    await row("rerun.afterKill", () => rerunRow(options))
 
     const source = options.tree ?? join(scratch, "tree")
     if (options.tree === undefined) {

@@ -5,6 +5,7 @@
  */
 import { realpathSync, statSync } from "node:fs"
 import { Worker } from "node:worker_threads"
+import { crashPoint } from "../../src/base/CrashPoint.ts"
 import type { Digest } from "../../src/base/Digest.ts"
 import { show, type TreePath } from "../../src/base/PathBytes.ts"
 import type { Durability } from "../../src/sqlite/Database.ts"

@@ -60,11 +60,13 @@ export const openIndex = async (path: string, durability: Durability, storeId: (
   const db = Database.open(path, { durability })
   try {
     await db.migrate(migrations)
-    await db.transactWithRetry(() => {
-      if (db.get("SELECT format FROM store") === undefined) {
+    const isMade = (): boolean => db.get("SELECT format FROM store") !== undefined
+    if (!isMade()) {
+      await db.transactWithRetry(() => {
+        if (isMade()) return
         db.run("INSERT INTO store (format, id, made_at) VALUES (?, ?, ?)", formatVersion, storeId(), Date.now())
-      }
-    })
+      })
+    }
     return db
   } catch (error) {
     db.close()

@@ -136,6 +136,10 @@ export const readAt = (fd: number, offset: number, length: number): Buffer => {
 /** True when the file begins like a pack of this format. */
 export const hasPackHeader = (fd: number): boolean => readAt(fd, 0, headerLength).equals(headerBytes())
 
+/** True when a pack waits for `reclaimPacks`. Reads only: opening a store in order does not wait for whoever writes (L12). */
+export const hasAbandonedPacks = (db: Database): boolean =>
+  db.all("SELECT writer FROM packs WHERE writer IS NOT NULL").some((row) => isDead(String(row["writer"])))
+
 /** Frees the packs of dead writers and cuts what those left behind unindexed. Inside the caller's transaction. */
 export const reclaimPacks = (db: Database, directory: string): void => {
   for (const row of db.all("SELECT id, length, writer FROM packs WHERE writer IS NOT NULL")) {

@@ -24,7 +24,7 @@ import { openIndex } from "./IndexSchema.ts"
 import type { Reply, Request, WorkerSetup } from "./LayerStore.ts"
 import { materialise } from "./Materialise.ts"
 import { ProgressMeter } from "./ProgressMeter.ts"
-import { acquirePack, type PackAppender, reclaimPacks, releasePack } from "./PackFile.ts"
+import { acquirePack, hasAbandonedPacks, type PackAppender, reclaimPacks, releasePack } from "./PackFile.ts"
 import { ObjectReader, ObjectWriter } from "./PackedObjects.ts"
 import type { CommitRow } from "./RefStore.ts"
 import { SqliteRefs } from "./SqliteRefs.ts"
@@ -66,7 +66,7 @@ class OpenStore {
   static async open(setup: WorkerSetup): Promise<OpenStore> {
     const { index, packs, work } = setup.directories
     const db = await openIndex(index, setup.durability, () => newId("project").replace("prj_", "sto_"))
-    await db.transactWithRetry(() => reclaimPacks(db, packs))
+    if (hasAbandonedPacks(db)) await db.transactWithRetry(() => reclaimPacks(db, packs))
     removeAbandonedScratch(work)
     return new OpenStore(setup, db)
   }

@@ -2,7 +2,8 @@
  * Named points at which a test can make a write fail as a full or broken disk would.
  * Promise: no cost and no effect in the published build, like a crash point; the list is closed, and each stands right before
  * the call that it makes fail. Rules: L8; 08 "every write can be made to fail". The harness sets COPPICE_FAULT_AT to
- * `NAME`, `NAME:N` (the N-th passage in one thread) or `NAME:N:CODE`; the code is ENOSPC unless it is given.
+ * `NAME`, `NAME:N` (the N-th passage in one thread) or `NAME:N:CODE`; the code is ENOSPC unless it is given. Several are
+ * separated by commas.
  */
 declare const __COPPICE_CRASH_POINTS__: boolean | undefined
 
@@ -29,12 +30,16 @@ export type FaultPointName = (typeof faultPoints)[number]
 
 /** Reads the harness's wish, and obeys it. */
 const armed = (): ((name: FaultPointName) => void) => {
-  const [wanted = "", nth = "1", code = "ENOSPC"] = (process.env["COPPICE_FAULT_AT"] ?? "").split(":")
-  let remaining = Number(nth)
+  const faults = (process.env["COPPICE_FAULT_AT"] ?? "").split(",").map((text) => {
+    const [name = "", nth = "1", code = "ENOSPC"] = text.split(":")
+    return { name, code, remaining: Number(nth) }
+  })
   return (name) => {
-    if (wanted !== name) return
-    remaining -= 1
-    if (remaining !== 0) return
+    const fault = faults.find((one) => one.name === name)
+    if (fault === undefined) return
+    fault.remaining -= 1
+    if (fault.remaining !== 0) return
+    const { code } = fault
     // SQLite's own shape for its own file: a full disk is its error 13, any other one 10 (SQLITE_IOERR).
     const isDatabase = name === "layerfs.index.commit" || name === "authority.commit"
     const shape = isDatabase

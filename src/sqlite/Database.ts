@@ -218,6 +218,11 @@ export class Database {
     beforeMigrate?: (from: number, to: number) => void
   ): Promise<{ from: number; to: number }> {
     const to = migrations.length
+    // A file of the right version is only looked at: opening it does not wait for whoever writes.
+    if (this.userVersion() === to) {
+      this.#schemaVersion = to
+      return { from: to, to }
+    }
     this.#schemaVersion = undefined
     const from = await this.transactWithRetry(() => {
       const current = this.userVersion()

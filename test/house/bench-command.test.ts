@@ -78,6 +78,7 @@ test("the rows are those that the bars are written for", () => {
     "parallel.32",
     "ready.cached.root",
     "ready.cached.user",
+    "rerun.afterKill",
     "store.bytes"
   ])
 })

@@ -61,4 +61,4 @@ it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a kille
   }
   const passed = new Set(readFileSync(log, "utf8").trim().split("\n"))
   expect(Object.keys(crashPoints).filter((name) => !passed.has(name))).toEqual([])
-}, 240_000)
+}, 600_000)

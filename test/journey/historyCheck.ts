@@ -207,7 +207,7 @@ const leftInStore = (options: HistoryOptions, db: Database): string[] => {
 
 const candidates = (db: Database, index: Database, store: string): string[] => {
   const faults: string[] = []
-  const refs = new SqliteRefs(index)
+  const refs = new SqliteRefs(index, { store: null, project: null })
   const reader = new ObjectReader(index, join(store, "layerfs", "packs"))
   const trees = new StoredTrees(reader)
   try {

@@ -35,8 +35,8 @@ describe("G82 G75 a process killed at named points is run again", () => {
     [
       "E5 G71 G72 C62",
       [
-        "layers.deltaMarked",
         "dependencies.copied",
+        "layers.deltaMarked",
         "attempt.judged",
         "turn.settled",
         "attempt.learned:2",

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { isDeepStrictEqual } from "node:util"
-import { checkHistory } from "./historyCheck.ts"
+import { checkHistory, type HistoryOptions } from "./historyCheck.ts"
 
 const program = fileURLToPath(new URL("programs/run.ts", import.meta.url))
 
@@ -44,13 +44,20 @@ export interface TinyRun {
   readonly log?: string
   readonly interrupted?: "explain"
   readonly all?: boolean
+  /** The run's name, when several share a store. */
+  readonly run?: string
+  readonly store?: string
+  /** In a process group of its own, as a shell starts a job. */
+  readonly group?: boolean
 }
 
 const argumentsOf = (record: string, run: TinyRun): string[] => [
   program,
   record,
   run.interrupted ?? "retry",
-  run.all === true ? "all" : "two"
+  run.all === true ? "all" : "two",
+  run.run ?? "tiny",
+  run.store ?? join(record, "store")
 ]
 
 const environmentOf = ({ crashAt, fault, log }: TinyRun): NodeJS.ProcessEnv => ({
@@ -85,6 +92,7 @@ export const startTiny = (
   new Promise((resolve, reject) => {
     const child = spawn(process.execPath, argumentsOf(record, run), {
       stdio: ["ignore", "pipe", "pipe"],
+      detached: run.group === true,
       env: environmentOf(run)
     })
     const timer = run.killAfterMs === undefined ? undefined : setTimeout(() => child.kill("SIGKILL"), run.killAfterMs)
@@ -100,7 +108,7 @@ export const startTiny = (
   })
 
 /** Every fault of a tiny run's history; see historyCheck.ts. */
-export const historyOf = (record: string, options: { readonly midway?: boolean } = {}): readonly string[] =>
+export const historyOf = (record: string, options: Partial<HistoryOptions> = {}): readonly string[] =>
   checkHistory({ store: join(record, "store"), record, acknowledged: join(record, "seen.jsonl"), ...options })
 
 const outcomes = {

@@ -39,7 +39,7 @@ describe("kill -9", () => {
   ])("L8 W10 a commit killed at %s is whole or absent, and the operation id tells which", async (point, done) => {
     const { directory, branches } = await seeded()
     const branch = branches[0]!
-    const { said, signal } = await child([directory, "commit", branch.id, "5", "x"], `${point}:3`)
+    const { said, signal } = await child([directory, "commit", branch.id, "5", "x"], { COPPICE_CRASH_AT: `${point}:3` })
     expect(signal).toBe("SIGKILL")
     expect(said.filter((line) => line.commit !== undefined)).toHaveLength(2)
     const store = await expectSound(directory)
@@ -63,12 +63,12 @@ describe("kill -9", () => {
       mkdirSync(join(source, "d"))
       for (let i = 0; i < 30; i += 1) writeFileSync(join(source, `d/${i}`), `${i} `.repeat(5000))
       const directory = join(scratch(), "s")
-      const { signal } = await child([directory, "import", source], point)
+      const { signal } = await child([directory, "import", source], { COPPICE_CRASH_AT: point })
       expect(signal).toBe("SIGKILL")
       const store = await expectSound(directory)
       expect((await store.call("findOperation", { operationId: "op_import" })) !== null).toBe(done)
       await store.close()
-      const again = await child([directory, "import", source], undefined)
+      const again = await child([directory, "import", source], {})
       const reopened = await expectSound(directory)
       expect(await reopened.call("findOperation", { operationId: "op_import" })).toEqual({
         commit: again.said[1]!.commit
@@ -95,14 +95,12 @@ describe("two processes", () => {
   it("L12 both commit to one store, one is killed, and the other loses nothing", async () => {
     const { directory, branches } = await seeded()
     const [a, b] = branches
-    const first = child([directory, "commit", a!.id, "1000", "a"], undefined, (lines) =>
-      lines.length > 15 ? 0 : undefined
-    )
-    const second = child([directory, "commit", b!.id, "40", "b"], undefined)
+    const first = child([directory, "commit", a!.id, "1000", "a"], {}, (lines) => (lines.length > 15 ? 0 : undefined))
+    const second = child([directory, "commit", b!.id, "40", "b"], {})
     const [killed, whole] = await Promise.all([first, second])
     expect(killed.signal).toBe("SIGKILL")
     expect(whole.said.at(-1)).toEqual({ closed: true })
-    const third = await child([directory, "commit", b!.id, "3", "c"], undefined)
+    const third = await child([directory, "commit", b!.id, "3", "c"], {})
     expect(third.said.at(-1)).toEqual({ closed: true })
     const store = await expectSound(directory)
     for (const [branch, ended] of [

@@ -1,8 +1,10 @@
 /**
  * A process that writes to a store and says what was acknowledged, for tests that kill it.
- * Arguments: the store, what to do (`import SOURCE` or `commit BRANCH COUNT LABEL`). One JSON line per acknowledged step.
+ * Arguments: the store, what to do (`import SOURCE`, `commit BRANCH COUNT LABEL`, or `read REF COUNT`). One JSON line per
+ * acknowledged step; a typed error is a line too, and the next step is tried.
  */
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
+import { isCoppiceError } from "../../src/base/CoppiceError.ts"
 import { latin, put } from "./storeChange.ts"
 
 const [store = "", what, subject = "", count = "1", label = ""] = process.argv.slice(2)
@@ -11,28 +13,42 @@ const say = (line: object): void => {
   process.stdout.write(`${JSON.stringify(line)}\n`)
 }
 say({ ready: true })
+/** Says what came of a call: its value, or the code and remedy of its error. Anything but a typed error is a bug. */
+const told = async <A extends object>(call: Promise<A>, line: (value: A) => object): Promise<void> => {
+  try {
+    say(line(await call))
+  } catch (error) {
+    if (!isCoppiceError(error)) throw error
+    say({ error: error.code, remedy: error.remedy })
+  }
+}
 if (what === "import") {
-  const receipt = await opened.call("importDirectory", {
-    source: latin(subject),
-    name: "t",
-    operationId: `op_import${label}`,
-    at: 1
-  })
-  say({ commit: receipt.commit })
+  await told(
+    opened.call("importDirectory", { source: latin(subject), name: "t", operationId: `op_import${label}`, at: 1 }),
+    (receipt) => ({ commit: receipt.commit })
+  )
 }
 if (what === "commit") {
   for (let n = 0; n < Number(count); n += 1) {
     const { head } = await opened.call("branch", { id: subject })
-    const outcome = await opened.call("commitChanges", {
-      branch: subject,
-      expectedHead: head,
-      changes: [put(`file-${n % 7}`, `${label} ${n} ${"data ".repeat(200)}`)],
-      message: `${label} ${n}`,
-      operationId: `op_${label}_${n}`,
-      actor: {},
-      at: n
-    })
-    say({ n, outcome: outcome.outcome, commit: outcome.commit })
+    await told(
+      opened.call("commitChanges", {
+        branch: subject,
+        expectedHead: head,
+        changes: [put(`file-${n % 7}`, `${label} ${n} ${"data ".repeat(200)}`)],
+        message: `${label} ${n}`,
+        operationId: `op_${label}_${n}`,
+        actor: {},
+        at: n
+      }),
+      (outcome) => ({ n, outcome: outcome.outcome, commit: outcome.commit })
+    )
+  }
+}
+if (what === "read") {
+  for (let n = 0; n < Number(count); n += 1) {
+    const bytes = await opened.call("readAt", { ref: subject, path: latin("seed") })
+    say({ read: Buffer.from(bytes).toString() })
   }
 }
 await opened.close()

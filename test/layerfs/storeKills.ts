@@ -27,6 +27,8 @@ export interface Said {
   readonly commit?: string
   readonly n?: number
   readonly closed?: boolean
+  readonly read?: string
+  readonly error?: string
 }
 
 export interface Ended {
@@ -37,11 +39,11 @@ export interface Ended {
 /** Runs the child; `killAfter` may say, at each line, in how many milliseconds it is to be killed. */
 export const child = (
   args: readonly string[],
-  crashAt: string | undefined,
+  variables: Readonly<Record<string, string>>,
   killAfter: (said: readonly Said[]) => number | undefined = () => undefined
 ) =>
   new Promise<Ended>((resolve, reject) => {
-    const env = { ...process.env, ...(crashAt === undefined ? {} : { COPPICE_CRASH_AT: crashAt }) }
+    const env = { ...process.env, ...variables }
     const running = spawn(process.execPath, [program, ...args], { stdio: ["ignore", "pipe", "inherit"], env })
     const said: Said[] = []
     let timer: NodeJS.Timeout | undefined
@@ -122,7 +124,7 @@ export const killRound = async (ground: KillGround, round: number, random: (belo
         : [ground.directory, "commit", branch.id, "100000", `r${round}w${n}`]
       const answers = importing ? 1 : 1 + random(12)
       const more = random(importing ? 60 : 15)
-      const result = await child(args, undefined, (said) => (said.length < answers ? undefined : more))
+      const result = await child(args, {}, (said) => (said.length < answers ? undefined : more))
       if (!importing) branch.told.push(...result.said.flatMap((line) => line.commit ?? []))
       return result
     })

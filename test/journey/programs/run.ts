@@ -1,5 +1,5 @@
 /**
- * Runs a small repair in a process of its own, so that a test may kill it: `node run.ts RECORD`.
+ * Runs a small repair in a process of its own, so that a test may kill it: `node run.ts RECORD retry|explain two|all RUN STORE`.
  * Prints the report, and what the stores say, as one JSON line. Every receipt that a caller has seen goes to `seen.jsonl`.
  */
 import { appendFileSync, mkdirSync } from "node:fs"
@@ -44,7 +44,7 @@ const seenReceipts = Effect.map(Authority, (authority): Authority["Service"] => 
 
 const program = Effect.gen(function* () {
   const report = yield* exploreRepair({
-    run: "tiny",
+    run: process.argv[5] ?? "tiny",
     title: "make the value right",
     budget: { usd: 5, slots: 20 },
     source,
@@ -88,14 +88,18 @@ const program = Effect.gen(function* () {
   }
 })
 
+// As the demo does: Ctrl-C ends workers, workspaces and checkouts in order, and the same record goes on.
+const stop = new AbortController()
+process.once("SIGINT", () => stop.abort()).once("SIGTERM", () => stop.abort())
 try {
   console.log(
     JSON.stringify(
       await Effect.runPromise(
         program.pipe(
           Effect.provideServiceEffect(Authority, seenReceipts),
-          Effect.provide(standard({ store: join(record, "store") }))
-        )
+          Effect.provide(standard({ store: process.argv[6] ?? join(record, "store") }))
+        ),
+        { signal: stop.signal }
       )
     )
   )
