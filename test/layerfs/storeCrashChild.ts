@@ -8,7 +8,8 @@ import { isCoppiceError } from "../../src/base/CoppiceError.ts"
 import { latin, put } from "./storeChange.ts"
 
 const [store = "", what, subject = "", count = "1", label = ""] = process.argv.slice(2)
-const opened = await openLayerStore({ store })
+const durability = process.env["COPPICE_TEST_DURABILITY"] === "normal" ? "normal" : "full"
+const opened = await openLayerStore({ store, durability })
 const say = (line: object): void => {
   process.stdout.write(`${JSON.stringify(line)}\n`)
 }

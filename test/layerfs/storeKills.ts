@@ -3,7 +3,7 @@
  * Promise: every random choice comes from the seed; what a writer was told is compared with what a fresh opening finds.
  * Rules: L8, L12, W10.
  */
-import { spawn } from "node:child_process"
+import { type ChildProcess, spawn } from "node:child_process"
 import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
@@ -40,7 +40,8 @@ export interface Ended {
 export const child = (
   args: readonly string[],
   variables: Readonly<Record<string, string>>,
-  killAfter: (said: readonly Said[]) => number | undefined = () => undefined
+  killAfter: (said: readonly Said[]) => number | undefined = () => undefined,
+  kill: (running: ChildProcess) => void = (running) => running.kill("SIGKILL")
 ) =>
   new Promise<Ended>((resolve, reject) => {
     const env = { ...process.env, ...variables }
@@ -50,7 +51,7 @@ export const child = (
     createInterface({ input: running.stdout }).on("line", (line) => {
       said.push(JSON.parse(line) as Said)
       const ms = killAfter(said)
-      if (ms !== undefined) timer ??= setTimeout(() => running.kill("SIGKILL"), ms)
+      if (ms !== undefined) timer ??= setTimeout(() => kill(running), ms)
     })
     running.on("error", reject)
     running.on("close", (_, signal) => {
