@@ -107,9 +107,14 @@ export class PackAppender {
   rewind(): void {
     this.#allowed = undefined
     if (this.#position === this.#committed) return
-    faultPoint("layerfs.pack.truncate")
-    ftruncateSync(this.#fd, this.#committed)
-    this.#position = this.#committed
+    try {
+      faultPoint("layerfs.pack.truncate")
+      ftruncateSync(this.#fd, this.#committed)
+      this.#position = this.#committed
+    } catch {
+      // Called where a commit has failed already, whose error is the one to tell. The bytes belong to nobody: the next commit
+      // goes on behind them, or the next writer cuts them.
+    }
   }
 
   read(offset: number, length: number): Buffer {

@@ -1,10 +1,11 @@
 /**
  * The kill matrix: a repair is killed at every point, at each of its first passages, run again and checked; then once more
- * with a second kill, at a seeded point, in the recovery.
+ * with a second kill, at a seeded point, in the recovery; and every write that can be made to fail fails at several passages.
  * Promise: a listed point that no cell reached is itself a fault. Rules: G75, G82, L8, J2.
  */
 import { crashPoints } from "../../src/base/CrashPointList.ts"
-import { faultsOf, makeTiny, startTiny } from "../../test/journey/tiny.ts"
+import { faultPoints } from "../../src/base/FaultPoint.ts"
+import { faultsAfterFailedWrite, faultsOf, makeTiny, startTiny } from "../../test/journey/tiny.ts"
 import { seededRandom } from "../../test/layerfs/storeKills.ts"
 import type { SoakOptions, SoakResult } from "../soak.ts"
 import { measureTiny } from "./demo.ts"
@@ -26,13 +27,18 @@ const elsewhere = ["workspace.kept", "workspace.discarded"]
 
 interface Cell {
   readonly kills: readonly string[]
+  /** A write fails here, before any kill. */
+  readonly fault?: string
   /** Whether each kill must happen; the second kill of a pair may come too late. */
   readonly certain: boolean
 }
 
-const runCell = async ({ kills, certain }: Cell) => {
+const runCell = async ({ kills, fault, certain }: Cell) => {
   const tiny = makeTiny()
   const faults: string[] = []
+  if (fault !== undefined) {
+    faults.push(...faultsAfterFailedWrite(tiny.record, await startTiny(tiny.record, { fault })))
+  }
   let killed = 0
   for (const crashAt of kills) {
     const { signal } = await startTiny(tiny.record, { crashAt })
@@ -68,6 +74,13 @@ const cellsOf = (options: SoakOptions, passages: readonly string[]): Cell[] => {
       certain: false
     })
   }
+  for (const name of faultPoints.filter((one) => options.only === undefined || one.startsWith(options.only))) {
+    for (const code of ["ENOSPC", "EIO"]) {
+      for (let n = 1; n <= options.passages; n += 1) {
+        cells.push({ kills: [], fault: `${name}:${1 + (n - 1) * 3}:${code}`, certain: false })
+      }
+    }
+  }
   return cells
 }
 
@@ -83,7 +96,8 @@ export const soakMatrix = async (options: SoakOptions): Promise<SoakResult> => {
       const { killed, faults, kept } = await runCell(cell)
       kills += killed
       done += 1
-      if (faults.length > 0) failed ??= { faults: [`killed at ${cell.kills.join(", then ")}`, ...faults], kept }
+      if (faults.length > 0)
+        failed ??= { faults: [`${cell.fault ?? "no fault"}, killed at ${cell.kills.join(", then ")}`, ...faults], kept }
       if (done % 20 === 0) options.say(`${done} cells, ${kills} kills, no fault`)
     }
   }

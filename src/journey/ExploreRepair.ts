@@ -123,14 +123,22 @@ const handOver = (scene: Scene, done: readonly AttemptDone[]) =>
     const { options } = scene
     const { receiver: taker } = options
     if (taker === undefined) return null
+    // What an earlier process offered stays offered: an attempt that failed then may have learned something since.
+    const { handoffs } = yield* Explore.graph({ goal: scene.goal })
+    const offered = handoffs.find((handoff) => handoff.to === agentOf(taker))
     const giver = done.find(
-      (a) => a.report.outcome === "handedOver" && a.captured.candidate !== null && a.findings.length > 0
+      (a) =>
+        a.report.outcome === "handedOver" &&
+        a.findings.length > 0 &&
+        a.captured.candidate !== null &&
+        (offered === undefined || offered.identity === a.captured.candidate.identity)
     )
     if (giver === undefined || giver.captured.candidate === null || giver.captured.commit === null) return null
-    const findings = [
-      ...giver.findings,
-      ...done.filter((a) => a !== giver).flatMap((a) => a.findings.filter((finding) => finding.status === "refuted"))
-    ]
+    const others = done.filter((a) => a !== giver).flatMap((a) => a.findings)
+    const findings =
+      offered === undefined
+        ? [...giver.findings, ...others.filter((finding) => finding.status === "refuted")]
+        : [...giver.findings, ...others].filter((finding) => offered.findings.includes(finding.id))
     const offer = yield* Explore.offerHandoff({
       commandId: `${options.run}/handoff`,
       goal: scene.goal,

@@ -179,3 +179,22 @@ export const faultsOf = (record: string, output: any, which: "two" | "all", mayH
   same("left", output.left, [])
   return [...faults, ...historyOf(record)]
 }
+
+/**
+ * What is wrong with a run in which a write failed: it ends by itself, in a typed error with a remedy or in a report that
+ * names one for each attempt that met it, and what stands on disk is consistent.
+ */
+export const faultsAfterFailedWrite = (record: string, { signal, output, stderr }: TinyOutcome): string[] => {
+  const faults = [...historyOf(record, { midway: true })]
+  if (signal !== null || output === null) return [...faults, `the process died (${signal ?? "no output"}): ${stderr}`]
+  const isTyped = (error: any): boolean => typeof error?.code === "string" && String(error?.remedy ?? "") !== ""
+  if (output.error !== undefined) {
+    if (!isTyped(output.error)) faults.push(`an error without a code: ${JSON.stringify(output.error).slice(0, 1000)}`)
+    return faults
+  }
+  for (const { id, outcome, reason } of output.report.attempts) {
+    if (outcome === "failed" && !/^[A-Z_]+: .+/.test(reason))
+      faults.push(`attempt ${id} failed without a code: ${reason}`)
+  }
+  return faults
+}
