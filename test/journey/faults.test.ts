@@ -8,11 +8,11 @@ afterEach(() => {
 })
 
 it.each([
-  ["L8 G75 a file of the record", "file.write:7", "FILE_NOT_WRITTEN"],
-  ["G1 G2 a commit of the authority", "authority.commit:16", "STORAGE_FAILURE"],
-  ["L8 W12 the directory of a workspace", "workspace.make:2", "FILE_SYSTEM_FAILURE"]
+  ["a file of the record", "file.write:7", "FILE_NOT_WRITTEN"],
+  ["a commit of the authority", "authority.commit:16", "STORAGE_FAILURE"],
+  ["the directory of a workspace", "workspace.make:2", "FILE_SYSTEM_FAILURE"]
 ])(
-  "%s cannot be written (%s): it is said with a code and a remedy, both stores are whole, and the rerun finishes with nothing doubled",
+  "L8 G2 G75 W12 %s cannot be written (%s): it is said with a code and a remedy, both stores are whole, and the rerun finishes with nothing doubled",
   (_, fault, code) => {
     const tiny = makeTiny()
     cleanups.push(tiny.remove)
