@@ -74,6 +74,9 @@ const extension = (name: TreePath): string => {
   return dot > 0 ? name.slice(dot) : ""
 }
 
+/** Files of one batch at most: tiny ones cost a thread their calls and not their bytes, and are shared out by number. */
+const batchFiles = 2000
+
 /** Batches of about one group. By extension and then path, so that like content is compressed together. */
 const toBatches = (files: readonly ScannedFile[]): Batch[] => {
   const order = files.map((file, index) => ({ file, index, key: extension(file.name) }))
@@ -82,7 +85,7 @@ const toBatches = (files: readonly ScannedFile[]): Batch[] => {
   let batch: Batch["files"][number][] = []
   let bytes = 0
   for (const { file, index } of order) {
-    if (batch.length > 0 && bytes + file.size > groupTarget) {
+    if (batch.length === batchFiles || (batch.length > 0 && bytes + file.size > groupTarget)) {
       batches.push({ files: batch, force: false })
       batch = []
       bytes = 0
@@ -153,7 +156,7 @@ const readFiles = async (
   if (files.length === 0) return
   const batches = toBatches(files)
   const blocks = Math.ceil(scanned.bytes / (4 * 1024 * 1024))
-  const readers = startReaders(context, source, batches.length > 8 ? 2 : 1, files.length + Math.min(blocks, 1_000_000))
+  const readers = startReaders(context, source, batches.length > 2 ? 2 : 1, files.length + Math.min(blocks, 1_000_000))
   const stored = new Set<Digest>([zeroBlock])
   const wanted = new Map<Digest, number>()
   const changed = new Set<number>()

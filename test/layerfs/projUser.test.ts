@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest"
 import { runAsUser } from "./asUser.ts"
 
 describe("an ordinary user", () => {
-  it("W2 W4 W17 W19 S23 opens, runs, checkpoints and is isolated by overlay and copy, mode 000 made inside included", async () => {
+  it("W2 W4 W13 W17 W19 C17 S23 opens, runs, checkpoints and is isolated by overlay and copy, mode 000 made inside included", async () => {
     const { code, stdout, stderr, uid, home } = await runAsUser("projUserProgram.ts")
     expect(stderr).toBe("")
     expect(code).toBe(0)
@@ -13,6 +13,8 @@ describe("an ordinary user", () => {
       { projection: "overlay", available: true, missing: [] },
       { projection: "copy", available: true, missing: [] }
     ])
+    // W13: what this user may not read is listed and left as it is; the import goes on.
+    expect(seen["unread"]).toEqual(["skippedUnreadable closed", "skippedUnreadable shut"])
     const expected = {
       level: "enforced",
       path: true,

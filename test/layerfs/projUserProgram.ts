@@ -11,6 +11,10 @@ const origin = join(home, "origin")
 fs.mkdirSync(join(origin, "d"), { recursive: true })
 fs.writeFileSync(join(origin, "f"), "f")
 fs.writeFileSync(join(origin, "d/g"), "g")
+fs.writeFileSync(join(origin, "closed"), "closed", { mode: 0o000 })
+fs.mkdirSync(join(origin, "shut"), { mode: 0o700 })
+fs.writeFileSync(join(origin, "shut/inside"), "")
+fs.chmodSync(join(origin, "shut"), 0o000)
 fs.mkdirSync(join(home, ".ssh"))
 fs.writeFileSync(join(home, ".ssh/id"), "private key")
 fs.mkdirSync(join(home, "held"))
@@ -24,7 +28,7 @@ const seen = await Effect.runPromise(
     Effect.gen(function* () {
       const provider = yield* makeLayerFs({ store: join(home, "store") }, makeProjections)
       const probe = yield* provider.probe
-      const { commit } = yield* provider.importDirectory({ source: origin })
+      const { commit, notes } = yield* provider.importDirectory({ source: origin })
       const byProjection: Record<string, unknown> = {}
       for (const projection of ["overlay", "copy"] as const) {
         const branch = (yield* provider.fork(commit)).id
@@ -81,7 +85,14 @@ const seen = await Effect.runPromise(
         byProjection[`${projection}Again`] = [again.result.stdout.text, again.checkpoint.outcome]
       }
       const left = yield* provider.left
-      return { probe: probe.projections, ...byProjection, left, work: fs.readdirSync(join(home, "store/layerfs/work")) }
+      const unread = notes.map(({ kind, path }) => `${kind} ${path.path}`)
+      return {
+        probe: probe.projections,
+        unread,
+        ...byProjection,
+        left,
+        work: fs.readdirSync(join(home, "store/layerfs/work"))
+      }
     })
   )
 )
