@@ -18,6 +18,7 @@ import { storeDirectory } from "../../src/assembly/StoreDefault.ts"
 import { sha256 } from "../../src/base/Digest.ts"
 import { minimal } from "../../src/minimal.ts"
 import { standard } from "../../src/standard.ts"
+import { Workspaces } from "../../src/workspace/WorkspaceProvider.ts"
 
 let place: string
 const variables = { ...process.env }
@@ -149,4 +150,18 @@ test("an authority whose place is unusable is a typed error with the remedy, and
   )
   assert.deepInclude(error, { code: "AUTHORITY_LOCATION" })
   assert.deepEqual(readdirSync(place).toSorted(), ["file", "project"])
+})
+
+test("W15 C56 the standard preset takes the store's caps as sizes: a wrong one opens nothing, a right one reaches the store", async () => {
+  const store = join(place, "store")
+  for (const storeQuota of ["64MB", -1, 1.5, "", true, null]) {
+    const live = standard({ store, storeQuota: storeQuota as string })
+    const error = await Effect.runPromise(Effect.flip(Effect.provide(Effect.void, live)))
+    assert.deepInclude(error, { _tag: "PresetOptionsError", option: "storeQuota" })
+  }
+  assert.equal(existsSync(store), false)
+  const live = standard({ store, storeQuota: "64 MiB", projectQuota: 1000 })
+  const stats = Effect.flatMap(Workspaces, (workspaces) => workspaces.stats)
+  const { quota } = await Effect.runPromise(Effect.provide(stats, live))
+  assert.deepEqual(quota, { storeBytes: 67_108_864, projectBytes: 1000 })
 })
