@@ -51,6 +51,9 @@ export const printRepairTable = (run: Shown): void => {
     ]),
     "",
     ...run.attempts.map((a) => `${a.id}  ${a.reason.slice(0, 160)}`),
+    ...run.attempts
+      .filter((a) => (a.touchedOutside?.length ?? 0) > 0)
+      .map((a) => `${a.id}  changed while it ran, outside its workspace: ${a.touchedOutside!.slice(0, 3).join(", ")}`),
     "",
     `workspace  ${run.attempts[0]?.projection ?? "-"}, isolation ${run.attempts[0]?.isolation ?? "-"}`,
     run.accepted === null

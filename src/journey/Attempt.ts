@@ -242,6 +242,7 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
     }
 
     let opened: Workspace | null = null
+    let touchedOutside: readonly string[] | null = null
     let judged: Judged | null = null
     const done = yield* driveTurn(
       {
@@ -271,24 +272,28 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
           ),
         environment: (workspace: Workspace) => workspace.environment,
         capture: (turn, _outcome, place) =>
-          capture(
-            {
-              goal: scene.goal,
-              agent,
-              fence,
-              record: scene.record,
-              ledger,
-              route: route.id,
-              node: hypothesis.id,
-              base: scene.base,
-              warm: scene.warm,
-              branch: branch.id,
-              environment: scene.environment,
-              parent: received?.identity ?? null
-            },
-            turn,
-            place
-          ),
+          Effect.gen(function* () {
+            const seen = place === null ? null : yield* Effect.orElseSucceed(place.sentinels, () => null)
+            if (seen !== null) touchedOutside = seen.changed.map(({ path }) => path)
+            return yield* capture(
+              {
+                goal: scene.goal,
+                agent,
+                fence,
+                record: scene.record,
+                ledger,
+                route: route.id,
+                node: hypothesis.id,
+                base: scene.base,
+                warm: scene.warm,
+                branch: branch.id,
+                environment: scene.environment,
+                parent: received?.identity ?? null
+              },
+              turn,
+              place
+            )
+          }),
         validate: (turn, _outcome, captured: Captured) =>
           Effect.gen(function* () {
             if (captured.patch.length === 0) {
@@ -362,6 +367,7 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
       leftOut: done.captured.leftOut,
       projection: workspace?.projection ?? null,
       isolation: workspace?.isolation.level ?? null,
+      touchedOutside,
       clocks: ledger.read(),
       usd: done.outcome?.status === "ok" ? (done.outcome.result.usage?.usd ?? null) : null,
       turn: done.turn.id

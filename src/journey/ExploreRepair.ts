@@ -89,6 +89,7 @@ const ended = (route: Route, error: unknown): AttemptReport => ({
   leftOut: null,
   projection: null,
   isolation: null,
+  touchedOutside: null,
   clocks: noClocks,
   usd: null,
   turn: null
@@ -98,7 +99,8 @@ const ended = (route: Route, error: unknown): AttemptReport => ({
 const measuredBefore = (report: AttemptReport, earlier: readonly AttemptReport[]): AttemptReport => {
   const known = earlier.find((attempt) => attempt.turn !== null && attempt.turn === report.turn)
   if (known === undefined || report.clocks.exec !== null) return report
-  return { ...report, projection: known.projection, isolation: known.isolation, clocks: known.clocks }
+  const { projection, isolation, touchedOutside, clocks } = known
+  return { ...report, projection, isolation, touchedOutside, clocks }
 }
 
 /** Runs a route; its own failure is its own outcome. Only an unproven oracle ends the whole run. */

@@ -125,6 +125,11 @@ export interface AttemptReport {
   readonly changedFiles: number | null
   readonly projection: "overlay" | "copy" | null
   readonly isolation: "enforced" | "advisory" | "none" | null
+  /**
+   * Watched paths outside the workspace (the source, held-out files, what is hidden) that changed while it ran, by whoever; null where
+   * isolation was enforced, so that nothing inside could write there, and where nobody looked.
+   */
+  readonly touchedOutside: readonly string[] | null
   readonly clocks: Clocks
   /** US dollars; null while unknown. */
   readonly usd: number | null

@@ -1,6 +1,6 @@
 /** `npm run demo -- --repo`: the command line of the demo on a repository of somebody's own. */
 import { execFileSync, spawnSync } from "node:child_process"
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -25,12 +25,13 @@ const ground = () => {
   git("commit", "-qm", "base")
   // Uncommitted on purpose.
   writeFileSync(join(repository, "check.sh"), "grep -qx right value.txt\n")
-  const run = (...args: string[]) =>
+  const runWith = (env: Record<string, string>, ...args: string[]) =>
     spawnSync(process.execPath, [demo, "--repo", repository, ...args], {
       encoding: "utf8",
-      env: { ...process.env, XDG_STATE_HOME: join(root, "state") }
+      env: { ...process.env, XDG_STATE_HOME: join(root, "state"), ...env }
     })
-  return { root, repository, record: join(root, "record"), run }
+  const run = (...args: string[]) => runWith({}, ...args)
+  return { root, repository, record: join(root, "record"), run, runWith }
 }
 
 it("J2 W16 --repo runs attempts on a repository, prints one object, and leaves a patch and nothing else", () => {
@@ -54,6 +55,21 @@ it("J2 W16 --repo runs attempts on a repository, prints one object, and leaves a
   expect(result.source).toMatchObject({ changes: 1, examples: ["check.sh"] })
   execFileSync("git", ["apply", result.accepted.patch], { cwd: repository })
   expect(readFileSync(join(repository, "value.txt"), "utf8")).toBe("right\n")
+}, 240_000)
+
+it("W2 W17 C36 without util-linux it works on a copy and says so, and an attempt that writes into the main checkout is found out", () => {
+  const { runWith, root, record, repository } = ground()
+  const tools = join(root, "tools")
+  mkdirSync(tools)
+  for (const tool of ["sh", "git", "tar", "cp", "grep", "cat", "rm", "mkdir"]) {
+    symlinkSync(execFileSync("sh", ["-c", `command -v ${tool}`], { encoding: "utf8" }).trim(), join(tools, tool))
+  }
+  const attempt = `echo right > value.txt; echo astray > '${join(repository, "astray.txt")}'`
+  const args = ["--record", record, "--attempt", attempt, "--verify", "sh check.sh", "--json"]
+  const result = JSON.parse(runWith({ PATH: tools }, ...args).stdout)
+  expect(result.attempts[0]).toMatchObject({ outcome: "accepted", projection: "copy", isolation: "none" })
+  expect(result.attempts[0].touchedOutside.join("\n")).toContain("astray.txt")
+  expect(readFileSync(join(record, "fix.patch"), "utf8")).not.toContain("astray")
 }, 240_000)
 
 it("P3 what is wrong is said with a remedy: the exit code tells usage from failure, and no record is made", () => {
