@@ -13,7 +13,7 @@ export type Asked =
   | { readonly do: "usageError"; readonly message: string }
 
 /** Every command, with the line of help that tells what it does. */
-export const commands = {
+const commands = {
   doctor: "what this machine can do, and the remedy for each missing piece"
 } as const
 

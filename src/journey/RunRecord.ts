@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { type Digest, sha256 } from "../base/Digest.ts"
 import { type FileNotWritten, fileNotWritten, sweepUnfinished, writeDurably } from "../base/DurableFile.ts"
+import { makeDirectories } from "../base/MakeDirectories.ts"
 import { lockRun, type RunInProgress } from "./RunLock.ts"
 
 /** Parts of the record that no attempt may see. */
@@ -31,7 +32,7 @@ export const openRunRecord = (
     Effect.tryPromise({ try: run, catch: (error) => fileNotWritten(directory, error) })
   const path = (name: string) => join(directory, name)
   return Effect.gen(function* () {
-    yield* step(() => mkdir(directory, { recursive: true, mode: 0o700 }))
+    yield* step(async () => makeDirectories(directory, 0o700))
     yield* lockRun(directory)
     yield* step(async () => {
       // Made before any workspace is mounted: only what exists can be hidden from it (W17).

@@ -17,7 +17,7 @@ const plain = (fields: CoppiceError & { readonly [field: string]: unknown }): Fa
 }
 
 /** A typed failure as a plain error; anything else, a bug, as it is. */
-export const toFailure = (error: unknown): unknown => {
+const toFailure = (error: unknown): unknown => {
   if (!isCoppiceError(error)) return error
   // Own enumerable properties are the fields of the class; its message is not one of them on every engine.
   return plain({ ...(error as object), ...pick(error) })
@@ -25,7 +25,7 @@ export const toFailure = (error: unknown): unknown => {
 const pick = ({ _tag, code, message, remedy }: CoppiceError): CoppiceError => ({ _tag, code, message, remedy })
 
 /** The call was ended by its signal, or by closing what it belonged to. What it had acknowledged stays. */
-export const cancelled = (reason: unknown): Failure => {
+const cancelled = (reason: unknown): Failure => {
   const error = plain({
     _tag: "Cancelled",
     code: "CANCELLED",

@@ -146,6 +146,22 @@ test("J2 what a journey is asked wrongly is refused by the code of the error, be
         coppice.repairRepository({ repository: join(record, "held-out"), attempts: ["true"], verify: "true", record }),
       { remedy: expect.any(String) }
     ],
+    // A place at which nothing can be made, and a file in the way.
+    [
+      () =>
+        coppice.repairRepository({ repository: source, attempts: ["true"], verify: "true", record: "/proc/nowhere/r" }),
+      { code: "FILE_NOT_WRITTEN", remedy: expect.any(String) }
+    ],
+    [
+      () =>
+        coppice.repairRepository({
+          repository: source,
+          attempts: ["true"],
+          verify: "true",
+          record: join(heldOut, "judge.sh", "r")
+        }),
+      { code: "FILE_NOT_WRITTEN", remedy: expect.any(String) }
+    ],
     [() => coppice.repairRepository(undefined as never), { code: "BAD_ARGUMENT" }]
   ]
   for (const [call, shape] of cases) {
