@@ -88,6 +88,7 @@ export const soakMatrix = async (options: SoakOptions): Promise<SoakResult> => {
   const { passages } = await measureTiny()
   const cells = cellsOf(options, passages)
   options.say(`${cells.length} cells`)
+  if (cells.length === 0) return { rounds: 0, kills: 0, faults: [`no point begins with "${options.only}"`], kept: null }
   let kills = 0
   let done = 0
   let failed: { faults: readonly string[]; kept: string | null } | undefined
