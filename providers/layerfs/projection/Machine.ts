@@ -37,8 +37,9 @@ const isExecutable = (file: string): boolean => {
   }
 }
 
+/** The system's own first: one below /tmp or HOME would not be there once those are private. */
 const find = (name: string): string | undefined =>
-  [...(process.env["PATH"] ?? "").split(":"), ...standardPlaces]
+  [...standardPlaces, ...(process.env["PATH"] ?? "").split(":")]
     .filter((directory) => directory.startsWith("/"))
     .map((directory) => path.join(directory, name))
     .find(isExecutable)
