@@ -2,10 +2,13 @@
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import { join } from "node:path"
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, vi } from "vitest"
 import { removeTree } from "../../providers/layerfs/projection/RemoveTree.ts"
 import { longestTreePath, reach } from "../../src/base/LongPath.ts"
 import { forkOf, ground, providerOn, run, scratch, shell, using } from "./projFixture.ts"
+
+// Thousands of directories in one another; the bound is for machines that are busy with other work.
+vi.setConfig({ testTimeout: 240_000 })
 
 /** A chain of directories, each the only entry of the one above, with a file at its end. */
 const chain = (depth: number, name: string): string => `
