@@ -16,7 +16,7 @@ import {
   stateDigest,
   writeStatePatch
 } from "../workspace/SourceState.ts"
-import { type ImportReceipt, Workspaces } from "../workspace/WorkspaceProvider.ts"
+import { type ImportNoteKind, type ImportReceipt, Workspaces } from "../workspace/WorkspaceProvider.ts"
 import type { Scene } from "./Attempt.ts"
 import type { RepairOptions, SourceReport } from "./RepairPlan.ts"
 import type { RunRecord } from "./RunRecord.ts"
@@ -44,6 +44,31 @@ const patchesOf = (state: SourceState, stores: string, record: RunRecord) =>
         patches.push({ part: show(part.path).path, file: name })
     }
     return patches
+  })
+
+/** What a person should know of an import before attempts run on it. Other notes stay in the receipt. */
+const worthSaying: Partial<Record<ImportNoteKind, string>> = {
+  likelySecret: "Likely secrets, in every attempt's own copy",
+  changedWhileRead: "Changed while they were read, as they were at last",
+  skippedUnreadable: "Not to be read, so left out",
+  skippedSpecialFile: "Sockets, pipes and devices, left out",
+  skippedPathTooLong: "Too deep for a path, left out",
+  vanished: "Gone while the source was read",
+  gitPointerFile: "Git directories outside the source: git in an attempt does not reach them",
+  linkLeavesRoot: "Links that lead out of the source",
+  linkedPackage: "Packages linked from outside the source",
+  virtualEnvironment: "Virtual environments that name other places",
+  foreignBinary: "Binaries for other machines",
+  nativeAbi: "Native add-ons for another runtime"
+}
+
+const noticed = ({ notes, noteCounts }: ImportReceipt): string[] =>
+  Object.entries(worthSaying).flatMap(([kind, words]) => {
+    const count = noteCounts[kind as ImportNoteKind] ?? 0
+    if (count === 0) return []
+    const named = notes.filter((note) => note.kind === kind).slice(0, 3)
+    const more = count > named.length ? ` and ${count - named.length} more` : ""
+    return [`${words}: ${named.map((note) => note.path.path).join(", ")}${more}.`]
   })
 
 const changing = () =>
@@ -84,10 +109,11 @@ export const takeSource = (options: RepairOptions, record: RunRecord, ledger: Co
       crashPoint("repair.imported")
       const after = yield* readSourceState(options.source, stores, options.base)
       if (stateDigest(after) === stateDigest(before)) {
+        for (const note of noticed(imported)) say(null, "source", note)
         const taken: Taken = {
           state: before,
           imported,
-          report: reportOf(before, yield* patchesOf(before, stores, record))
+          report: reportOf(before, noticed(imported), yield* patchesOf(before, stores, record))
         }
         yield* record.write(file, `${JSON.stringify(taken, null, 2)}\n`)
         crashPoint("repair.sourceTaken")
@@ -99,7 +125,7 @@ export const takeSource = (options: RepairOptions, record: RunRecord, ledger: Co
     return yield* changing()
   })
 
-const reportOf = (state: SourceState, patches: SourceReport["patches"]): SourceReport => ({
+const reportOf = (state: SourceState, noticed: readonly string[], patches: SourceReport["patches"]): SourceReport => ({
   commit: state.commit,
   branch: state.branch,
   shallow: state.shallow,
@@ -109,5 +135,5 @@ const reportOf = (state: SourceState, patches: SourceReport["patches"]): SourceR
     .slice(0, 20),
   patches,
   inner: state.parts.slice(1).map((part) => show(part.path).path),
-  notes: state.notes
+  notes: [...state.notes, ...noticed]
 })

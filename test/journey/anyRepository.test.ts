@@ -78,6 +78,7 @@ describe("repairRepository", () => {
       "value.txt": "still wrong\n",
       "check.sh": "grep -qx right value.txt && grep -qx more untracked.txt && grep -qx dirty sub/s.txt\n",
       "untracked.txt": "new\n",
+      "ignored/.env": "KEY=1\n",
       "sub/s.txt": "dirty\n"
     })
     const status = git(place.repository, "status", "--porcelain")
@@ -90,6 +91,7 @@ describe("repairRepository", () => {
     ])
     expect(report).toMatchObject({ replay: "passed", base: { outcome: "failed" } })
     expect(report.source).toMatchObject({ branch: "main", changes: 4, inner: ["sub"] })
+    expect(report.source.notes).toEqual(["Likely secrets, in every attempt's own copy: ignored/.env."])
     expect(report.attempts[0]).toMatchObject({ changedFiles: 2, leftOut: 1 })
     expect(git(place.repository, "status", "--porcelain")).toBe(status)
     git(place.repository, "apply", join(place.record, "fix.patch"))
