@@ -17,7 +17,7 @@ interface Shown {
     readonly usd: number | null
   }[]
   readonly handoff: { from: string; to: string; verified: boolean; adopted: boolean } | null
-  readonly accepted: { readonly patch: string; readonly verification: { readonly reason: string } } | null
+  readonly accepted: { readonly patch: string; readonly verification: { readonly reason: string } | null } | null
   readonly replay: string | null
   readonly settlements: { readonly accepted: number; readonly total: number }
   readonly quota: { readonly spent: number; readonly reserved: number; readonly remaining: number | null }

@@ -226,7 +226,7 @@ export const exploreRepair = (given: RepairOptions) =>
 
     let accepted: RepairReport["accepted"] = null
     let replayed: RepairReport["replay"] = null
-    if (winner !== null && winner.captured.candidate !== null && winner.verdict !== null) {
+    if (winner !== null && winner.captured.candidate !== null) {
       yield* ledger.time("export", record.write("fix.patch", winner.captured.patch))
       crashPoint("repair.exported")
       accepted = {

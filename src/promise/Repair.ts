@@ -215,7 +215,8 @@ export interface RepairReport {
     readonly candidate: string
     /** Path of the patch below the record. */
     readonly patch: string
-    readonly verification: Verdict
+    /** Null when the record that held it was deleted; the acceptance stands in the authority. */
+    readonly verification: Verdict | null
   } | null
   /** The accepted patch in a fresh clone. */
   readonly replay: "passed" | "failed" | "unavailable" | null

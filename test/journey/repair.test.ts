@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process"
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { afterEach, expect, it } from "vitest"
@@ -159,6 +159,29 @@ it("G54 C57 a saved result that is damaged later changes no amount, and the repo
   expect((await Effect.runPromise(run({ routes }))).quota).toEqual({ ...first.quota, unreadableEvidence: 1 })
   writeFileSync(result, before)
   expect((await Effect.runPromise(run({ routes }))).quota).toEqual(first.quota)
+})
+
+it("G2 E15 a run whose record was deleted still says what was accepted, gives the patch again, and calls the lost verdict unknown", async () => {
+  const { route, run, record } = scene()
+  const routes = [route("a", "echo right > value.txt")]
+  const first = await Effect.runPromise(run({ routes }))
+  const patch = readFileSync(join(record, "fix.patch"))
+  for (const name of [
+    "verdicts",
+    "results",
+    "attempts",
+    "run.json",
+    "about.json",
+    "source.json",
+    "fix.patch",
+    "base"
+  ]) {
+    rmSync(join(record, name), { recursive: true, force: true })
+  }
+  const again = await Effect.runPromise(run({ routes }))
+  expect(again.accepted).toEqual({ ...first.accepted, verification: null })
+  expect(again.settlements).toEqual({ accepted: 1, total: 1 })
+  expect(readFileSync(join(record, "fix.patch"))).toEqual(patch)
 })
 
 it("W16 ignored files stay out of a patch whatever an attempt does to the rules; tracked files stay in beside a stray .git and a broken index", async () => {
