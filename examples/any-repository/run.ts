@@ -3,7 +3,7 @@
  * Promise: progress on stderr, a table (or with --json one object) on stdout; the repository is only read; nothing is left but
  * the printed record, and a run that was stopped or killed goes on with the same --record.
  */
-import { existsSync, mkdirSync, realpathSync } from "node:fs"
+import { mkdirSync, realpathSync } from "node:fs"
 import { rm } from "node:fs/promises"
 import { homedir } from "node:os"
 import { basename, join, resolve } from "node:path"
@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import { bar, progressLine } from "../../src/cli/ProgressLine.ts"
 import { isCoppiceError, repairRepository, type RepairReport } from "../../src/index.ts"
 import { standard } from "../../src/standard.ts"
+import { standsAt } from "../../src/workspace/index.ts"
 import { type Leftovers, watchLeftovers } from "../explore-repair/leftovers.ts"
 import { printRepairTable } from "./table.ts"
 
@@ -22,6 +23,7 @@ export interface RepositoryArguments {
   readonly heldOut?: string
   readonly record?: string
   readonly passEnv: readonly string[]
+  readonly show: readonly string[]
   readonly timeLimit?: string
   readonly json: boolean
 }
@@ -57,12 +59,15 @@ export const runRepository = async (args: RepositoryArguments): Promise<number> 
   let left: (() => Leftovers) | undefined
   const stop = new AbortController()
   try {
+    // Before the preset opens a store: what is no source leaves nothing behind.
+    await Effect.runPromise(standsAt(repository))
     const program = repairRepository({
       repository,
       record,
       attempts: args.attempt,
       verify: args.verify ?? "",
       passEnv: args.passEnv,
+      show: args.show.map((path) => resolve(path)),
       retryInterrupted: true,
       ...(args.prepare === undefined ? {} : { prepare: args.prepare }),
       ...(args.heldOut === undefined ? {} : { heldOut: args.heldOut }),
@@ -75,9 +80,7 @@ export const runRepository = async (args: RepositoryArguments): Promise<number> 
       }
     }).pipe(
       // Naming the project keeps a store out of it before anything is made.
-      Effect.provide(
-        standard({ store: join(record, "store"), ...(existsSync(repository) ? { project: repository } : {}) })
-      )
+      Effect.provide(standard({ store: join(record, "store"), project: repository }))
     )
     const interrupt = () => {
       tell(`stopping; go on with the same command and --record ${record}`)

@@ -30,7 +30,10 @@ const sourceLines = ({ source, imported, prepared, base, clocks }: Shown): strin
     : [
         `prepared   in ${time(clocks["preparation"])}; ${prepared.changedFiles} files changed by it that git does not ignore`
       ]),
-  `base       ${base.outcome}: ${base.reason}`
+  `base       ${base.outcome}: ${base.reason} (what it printed: verdicts/base.log)`,
+  ...(base.outcome === "passed"
+    ? ["           --verify passes before any attempt: an attempt is accepted when it still does"]
+    : [])
 ]
 
 export const printRepairTable = (run: Shown): void => {

@@ -33,6 +33,7 @@ With --repo:
 --verify CMD     judges in a clean checkout: exit code 0 accepts
 --held-out DIR   files that attempts never see, laid over the checkout for --verify
 --pass-env NAME  a variable that the commands may see; as often as you like
+--show PATH      a path below /tmp that attempts need to see; as often as you like
 --time-limit T   for each attempt, for example "5 minutes" (10 minutes unless given)`
 
 const parsed = () => {
@@ -48,6 +49,7 @@ const parsed = () => {
         verify: { type: "string" },
         "held-out": { type: "string" },
         "pass-env": { type: "string", multiple: true, default: [] },
+        show: { type: "string", multiple: true, default: [] },
         "time-limit": { type: "string" }
       }
     }).values
@@ -74,6 +76,7 @@ if (args.repo !== undefined) {
       repo: args.repo,
       attempt: args.attempt,
       passEnv: args["pass-env"],
+      show: args.show,
       json: args.json,
       ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
       ...(args["held-out"] === undefined ? {} : { heldOut: args["held-out"] }),
@@ -145,6 +148,9 @@ const route = (id: string, title: string, program: string, instruction: string):
 const patches = (directory: string, names: readonly string[]) =>
   names.map((name) => ({ name, patch: readFileSync(join(here, directory, `${name}.patch`)) }))
 
+/** Workers of a clone that lies below /tmp would not be seen by attempts, whose own /tmp is private. */
+const show = [join(here, "workers")]
+
 const options = (repository: string, base: string): RepairOptions => ({
   run: "demo",
   title: "An unreadable spend artifact must still count as spent",
@@ -181,6 +187,7 @@ const options = (repository: string, base: string): RepairOptions => ({
     { argv: ["npm", "ci", "--prefer-offline", "--no-audit", "--no-fund"], blame: "machine" },
     { argv: ["npm", "test"], blame: "candidate" }
   ],
+  show,
   hide: ["fixes", "wrong"].map((name) => join(here, name)),
   record,
   retryInterrupted: true,

@@ -23,6 +23,7 @@ import type { Duplex, Readable, Writable } from "node:stream"
 import { setTimeout as delay } from "node:timers/promises"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
+import { holdOutput } from "./HeldOutput.ts"
 import { identify, identifyFromHere } from "./ProcessIdentity.ts"
 import {
   childrenOf,
@@ -295,6 +296,7 @@ const start = async (argv: readonly [string, ...string[]], options: TreeOptions)
   })
   // The pipe breaks when the program ends first; who writes learns it from the exit, not from an unhandled event.
   child.stdin?.on("error", () => {})
+  const [stdout, stderr] = [holdOutput(child.stdout as Readable), holdOutput(child.stderr as Readable)]
   const exited = new Promise<ProcessExit>((done) => {
     child.once("exit", (code, signal) => done({ code, signal }))
   })
@@ -327,8 +329,8 @@ const start = async (argv: readonly [string, ...string[]], options: TreeOptions)
 
   return {
     stdin: child.stdin as Writable,
-    stdout: child.stdout as Readable,
-    stderr: child.stderr as Readable,
+    stdout,
+    stderr,
     identity: members.identity,
     guarantee: guaranteeOf(hold, options.isolation),
     wait: Effect.promise(() => exited),

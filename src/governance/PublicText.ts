@@ -29,15 +29,15 @@ export const privateField = (value: Json | undefined, at = ""): string | undefin
   return undefined
 }
 
-/** Absolute paths in words, wherever they lead. */
-const anyPath = /(^|[\s"'`(=:,[{<>|])(?:~?\/[^\s"'`)\],;]+)/g
+/** Absolute paths in words, wherever they lead; the last part is kept. */
+const anyPath = /(^|[\s"'`(=:,[{<>|])(~?\/[^\s"'`)\],;]+)/g
 
 /**
- * The text with its absolute paths taken out, so that it may stand in public; `fallback` when it holds more than paths that may
- * not. For texts that were not written for the journal: a command line, the words of a tool.
+ * The text with its absolute paths cut to their last part (`…/agent.sh`), so that it may stand in public; `fallback` when it holds
+ * more than paths that may not. For texts that were not written for the journal: a command line, the words of a tool.
  */
 export const publicOr = (text: string, fallback: string): string => {
-  const without = text.replace(anyPath, "$1…")
+  const without = text.replace(anyPath, (_all, before: string, path: string) => `${before}…/${path.split("/").at(-1)}`)
   return privateField(without) === undefined ? without : fallback
 }
 

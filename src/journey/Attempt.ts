@@ -331,12 +331,13 @@ export const runAttempt = (scene: Scene, route: Route, received: Received | null
     const { accepted } = yield* Settlements.get({ effectId: done.turn.effectId })
     const came = outcomeOf(done.outcome, verdict, accepted)
     if (came !== "accepted") {
+      // A rerun that cannot read what an earlier process wrote may give another reason: the earlier one stands.
       yield* Todos.supersede({
         commandId: `${options.run}/${route.id}/supersede/${fence.epoch}`,
         todo: work.todo.id,
         fence,
         reason: `${came}: ${reasonOf(done.outcome, verdict, came, done.turn.id, done.captured.leftOut)}`.slice(0, 500)
-      })
+      }).pipe(Effect.catchTag("IdempotencyKeyReuse", () => Effect.void))
     }
     const findings = yield* recordFindings(scene, route, agent, hypothesis.id, done, verdict, came)
     crashPoint("attempt.learned")
@@ -407,7 +408,7 @@ const recordFindings = (
     const recorded: (typeof BriefFinding.Type)[] = []
     for (const [i, finding] of all.entries()) {
       const status = evidence.length === 0 ? ("tentative" as const) : finding.status
-      const { id } = yield* Explore.addFinding({
+      const added = yield* Explore.addFinding({
         commandId: `${done.turn.effectId}/finding/${i}`,
         goal: scene.goal,
         node,
@@ -415,8 +416,12 @@ const recordFindings = (
         text: finding.text,
         agent: finding.by,
         evidence
-      })
-      recorded.push({ id, status, text: finding.text })
+      }).pipe(
+        Effect.map(({ id }) => id as string | null),
+        // Learned already, in other words, by a process whose record is gone.
+        Effect.catchTag("IdempotencyKeyReuse", () => Effect.succeed(null))
+      )
+      if (added !== null) recorded.push({ id: added, status, text: finding.text })
     }
     return recorded
   })

@@ -28,7 +28,9 @@ export const reasonOf = (
 ): string => {
   // A host that broke its contract has told nothing; its files are judged all the same, and both are said.
   const broken =
-    host?.status === "failed" ? `${host.message} (${host.check}; its stderr: results/${turn}.stderr).` : null
+    host?.status === "failed"
+      ? `${host.message} (${host.check}; what it printed, if anything: results/${turn}.stderr and .stdout).`
+      : null
   const judged =
     outcome === "refused" || outcome === "accepted" || outcome === "inconclusive" ? verdict?.reason : undefined
   if (judged !== undefined) return broken === null ? judged : `${judged} The host itself failed: ${broken}`

@@ -12,7 +12,7 @@ import type { FileNotWritten } from "../base/DurableFile.ts"
 import { sweepDependencies } from "../evaluator/CleanDependencies.ts"
 import { makeCostLedger } from "../evaluator/CostLedger.ts"
 import { Explore, toMermaid } from "../explore/Explore.ts"
-import { Agents, Goals, Quota, Settlements, Todos } from "../governance/index.ts"
+import { Agents, Evidence, Goals, Quota, Settlements, Todos } from "../governance/index.ts"
 import { Bindings } from "../session/Binding.ts"
 import { resultArtifacts } from "../session/ResultFile.ts"
 import { sweepCheckouts } from "../workspace/CleanCheckout.ts"
@@ -20,7 +20,7 @@ import { environmentDigest, readEnvironment } from "../workspace/EnvironmentMani
 import { standsAt } from "../workspace/SourceState.ts"
 import { type AttemptDone, agentOf, capabilityOf, runAttempt, type Scene } from "./Attempt.ts"
 import { oracleOf, proveOracle, type Shown } from "./OracleRun.ts"
-import { checked, sameRun } from "./RepairChecks.ts"
+import { aboutOf, checked, otherRunInStore, sameRecord } from "./RepairChecks.ts"
 import {
   type AttemptReport,
   NothingAccepted,
@@ -38,7 +38,20 @@ import { warmUp } from "./WarmUp.ts"
 const openWork = (options: RepairOptions, validator: string) =>
   Effect.gen(function* () {
     const { run } = options
-    const goal = yield* Goals.open({ commandId: `${run}/goal`, title: options.title, budget: options.budget })
+    // A name that the store knows with another payload is another run's.
+    const other = () => otherRunInStore(options)
+    const goal = yield* Goals.open({ commandId: `${run}/goal`, title: options.title, budget: options.budget }).pipe(
+      Effect.catchTag("IdempotencyKeyReuse", other)
+    )
+    yield* Evidence.record({
+      commandId: `${run}/about`,
+      goal: goal.id,
+      kind: "plan",
+      digest: aboutOf(options),
+      summary: "What this run is about",
+      ref: "about.json",
+      producer: { role: "person", name: "caller" }
+    }).pipe(Effect.catchTag("IdempotencyKeyReuse", other))
     const question = yield* Explore.addNode({
       commandId: `${run}/question`,
       goal: goal.id,
@@ -182,10 +195,11 @@ export const exploreRepair = (given: RepairOptions) =>
     // Everything that can be refused is refused before a directory is made.
     yield* standsAt(options.source, options.base)
     const record = yield* openRunRecord(options.record)
-    yield* sameRun(options, record)
+    yield* sameRecord(options, record)
     yield* sweepCheckouts(record.path("scratch"))
     yield* sweepDependencies(record.path("scratch"))
     const work = yield* openWork(options, options.oracle.name ?? "oracle")
+    yield* record.write("about.json", `${JSON.stringify({ run: options.run, about: aboutOf(options) })}\n`)
     crashPoint("repair.opened")
 
     const { imported, state, stores, report: source } = yield* takeSource(options, record, ledger, say)

@@ -83,7 +83,11 @@ const showWith = (spec: OracleSpec, known: OracleKnown | undefined, say: Scene["
   return Effect.map(judge(spec, { patch: null, candidate: null, onOutput }), (base) => {
     onVerdict("the base", base)
     const judgeable = base.outcome === "passed" || red(base)
-    return { proven: judgeable, base, broken: judgeable ? [] : [`the base is ${base.outcome}: ${base.reason}`] }
+    return {
+      proven: judgeable,
+      base,
+      broken: judgeable ? [] : [`the base is ${base.outcome}: ${base.reason.replace(/\.$/, "")}`]
+    }
   })
 }
 

@@ -7,7 +7,7 @@ import { resolve } from "node:path"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { digestJson } from "../base/Digest.ts"
+import { type Digest, digestJson } from "../base/Digest.ts"
 import { liesInside } from "../base/RealPath.ts"
 import { ImportRefused } from "../workspace/WorkspaceError.ts"
 import { RepairOptionsError, type RepairOptions } from "./RepairPlan.ts"
@@ -92,26 +92,36 @@ export const checked = (given: RepairOptions) => {
   return Effect.succeed({ ...given, source, record, oracle } satisfies RepairOptions)
 }
 
-/** What a run is about. A record that was made for something else is refused: its results would be told as this one's. */
-export const sameRun = (options: RepairOptions, record: RunRecord) =>
-  Effect.gen(function* () {
-    const routes = [...options.routes, ...(options.receiver === undefined ? [] : [options.receiver])]
-    const about = digestJson({
-      run: options.run,
-      source: options.source,
-      base: options.base ?? null,
-      routes: routes.map(({ id, title, instruction, usd }) => ({ id, title, instruction, usd })),
-      judge: options.oracle.judge,
-      heldOut: options.oracle.heldOut ?? null
-    })
-    const earlier = yield* record.read("about.json")
-    if (earlier === null) {
-      yield* record.write("about.json", `${JSON.stringify({ run: options.run, about })}\n`)
-    } else if ((JSON.parse(earlier.toString("utf8")) as { about?: string }).about !== about) {
-      return yield* wrong(
-        "run",
-        `The record holds run ${options.run} with another source, base, oracle or other routes.`,
-        "Give another `record` and `run` name; to go on with the old run, give its options again."
-      )
-    }
+/** What a run is about, as one digest: what must be the same for a rerun to be the same run. */
+export const aboutOf = (options: RepairOptions): Digest => {
+  const routes = [...options.routes, ...(options.receiver === undefined ? [] : [options.receiver])]
+  return digestJson({
+    run: options.run,
+    source: options.source,
+    base: options.base ?? null,
+    routes: routes.map(({ id, title, instruction, usd }) => ({ id, title, instruction, usd })),
+    judge: options.oracle.judge,
+    heldOut: options.oracle.heldOut ?? null
   })
+}
+
+/** Refuses a record that was made for something else: its results would be told as this run's. Writes nothing. */
+export const sameRecord = (options: RepairOptions, record: RunRecord) =>
+  Effect.gen(function* () {
+    const earlier = yield* record.read("about.json")
+    if (earlier === null || (JSON.parse(earlier.toString("utf8")) as { about?: string }).about === aboutOf(options))
+      return
+    return yield* wrong(
+      "run",
+      `The record holds another run, or run ${options.run} with another source, base, oracle or other routes.`,
+      "Give another `record` and `run` name; to go on with the old run, give its options again."
+    )
+  })
+
+/** The store knows this name as another run: its goal, turns and settlements would be taken for this one's. */
+export const otherRunInStore = (options: RepairOptions) =>
+  wrong(
+    "run",
+    `The store holds a run called ${options.run} about something else, or with another title or budget.`,
+    "Give another `run` name; to go on with the old run, give its options again."
+  )

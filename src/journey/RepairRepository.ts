@@ -7,6 +7,8 @@
 import { basename, resolve } from "node:path"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import { sha256 } from "../base/Digest.ts"
+import { realPathOf } from "../base/RealPath.ts"
 import { CommandHosts, type CommandLine } from "../host/CommandHosts.ts"
 import { publicOr } from "../governance/index.ts"
 import type { Host } from "../host/Host.ts"
@@ -45,7 +47,7 @@ export interface RepairRepositoryOptions {
   readonly heldOut?: string
   /** Where the record goes: patch, verdicts, logs. Outside the repository; the same directory goes on with a run that was killed. */
   readonly record: string
-  /** Default `repair`. */
+  /** Names the run in the store. Default: `repair-` and a digest of the record's path, so that one store serves many records. */
   readonly run?: string
   readonly title?: string
   /** Default: what the attempts may cost together, and two turns for each. */
@@ -66,6 +68,13 @@ export interface RepairRepositoryOptions {
   readonly retryInterrupted?: boolean
   readonly onProgress?: (event: RepairProgress) => void
 }
+
+const known = new Set(
+  (
+    "repository prepare attempts verify heldOut record run title budget timeLimit verifyTimeLimit prepareTimeLimit workers " +
+    "passEnv replay base hide show retryInterrupted onProgress"
+  ).split(" ")
+)
 
 const argvOf = (line: CommandLine): readonly [string, ...string[]] =>
   typeof line === "string" ? ["sh", "-c", line] : line
@@ -121,6 +130,10 @@ const passed = (names: readonly string[]): Record<string, string> =>
  */
 export const repairRepository = (options: RepairRepositoryOptions) =>
   Effect.gen(function* () {
+    const unknown = Object.keys(options).find((name) => !known.has(name))
+    if (unknown !== undefined) {
+      return yield* wrong(unknown, `There is no option called ${unknown}.`, `Use ${[...known].join(", ")}.`)
+    }
     const attempts = yield* attemptsOf(options)
     if (!isLine(options.verify)) {
       return yield* wrong(
@@ -157,7 +170,7 @@ export const repairRepository = (options: RepairRepositoryOptions) =>
     const checkoutLimit = options.verifyTimeLimit ?? ("30 minutes" as const)
     const steps = prepare === undefined ? [] : [{ argv: argvOf(prepare), blame: "compare" as const }]
     const plan: RepairOptions = {
-      run: options.run ?? "repair",
+      run: options.run ?? `repair-${sha256(realPathOf(resolve(options.record))).slice(7, 19)}`,
       title: options.title ?? publicOr(`repair of ${basename(resolve(options.repository))}`, "repair").slice(0, 120),
       budget: options.budget ?? {
         usd: routes.reduce((sum, route) => sum + 2 * route.usd, 0),

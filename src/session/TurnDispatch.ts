@@ -58,17 +58,19 @@ const observedEnvironment = (
   root: environment.root,
   guarantee: environment.guarantee,
   spawn: (argv, options) =>
-    Effect.tap(environment.spawn(argv, options), (child) =>
-      child.identity === null
-        ? Effect.void
-        : run(
-            Turns.executorStarted({
-              turn: turn.id,
-              executor: child.identity,
-              guarantee: { diesWithParent: child.guarantee.diesWithParent, wholeTree: child.guarantee.wholeTree }
-            })
-          ).pipe(Effect.orDie)
-    ).pipe(Effect.map((child) => recorded(child, keep)))
+    Effect.tap(
+      Effect.map(environment.spawn(argv, options), (child) => recorded(child, keep)),
+      (child) =>
+        child.identity === null
+          ? Effect.void
+          : run(
+              Turns.executorStarted({
+                turn: turn.id,
+                executor: child.identity,
+                guarantee: { diesWithParent: child.guarantee.diesWithParent, wholeTree: child.guarantee.wholeTree }
+              })
+            ).pipe(Effect.orDie)
+    )
 })
 
 /** The supervision failure that an interrupted host carries as a defect: an interruption alone has no room for it. */

@@ -224,6 +224,53 @@ describe("repairRepository", () => {
     expect([writes, report.source.examples]).toEqual([4, ["draft.txt"]])
   }, 240_000)
 
+  it("G2 G62 one store serves many records and repositories; a run's name is refused for anything else, before anything is told as its own", async () => {
+    const first = ground()
+    const second = ground()
+    const on = (place: typeof first, options: Partial<RepairRepositoryOptions>) =>
+      repairRepository({
+        repository: place.repository,
+        record: place.record,
+        attempts: ["echo right > value.txt", "exit 1"],
+        verify: "sh check.sh",
+        replay: false,
+        ...options
+      }).pipe(Effect.provide(standard({ store: join(first.root, "one-store") })))
+    for (const place of [first, second]) {
+      const report = await Effect.runPromise(on(place, {}))
+      expect(outcomes(report)).toEqual([
+        ["a1", "accepted"],
+        ["a2", "failed"]
+      ])
+      expect(report.settlements).toEqual({ accepted: 1, total: 2 })
+      expect(readFileSync(join(place.record, "verdicts", "base.log"), "utf8")).toContain("check.sh")
+    }
+    const named = { run: "named", record: join(first.root, "named") }
+    await Effect.runPromise(on(first, named))
+    const other = await Effect.runPromise(Effect.flip(on(second, { ...named, record: join(second.root, "named") })))
+    expect(other).toMatchObject({ code: "REPAIR_OPTIONS", option: "run" })
+    // The same run with a new record goes on from the store: what only the old record held is unknown, and nothing else changes.
+    const again = await Effect.runPromise(on(first, { ...named, record: join(first.root, "named-again") }))
+    expect(again.settlements).toEqual({ accepted: 1, total: 2 })
+    expect(again.accepted).toMatchObject({ attempt: "a1", verification: null })
+    expect(again.attempts.map(({ outcome, reason }) => [outcome, /REUSE/.test(reason)])).toEqual([
+      ["accepted", false],
+      ["failed", false]
+    ])
+  }, 240_000)
+
+  it("C90 S51 W4 what a command that ends at once has printed is in the record", async () => {
+    const place = ground()
+    const report = await place.run({
+      attempts: Array.from({ length: 4 }, (_, i) => `echo out ${i}; echo err ${i} >&2; exit 4`),
+      replay: false
+    })
+    for (const [i, { turn }] of report.attempts.entries()) {
+      expect(readFileSync(join(place.record, "results", `${turn}.stdout`), "utf8")).toBe(`out ${i}\n`)
+      expect(readFileSync(join(place.record, "results", `${turn}.stderr`), "utf8")).toBe(`err ${i}\n`)
+    }
+  }, 240_000)
+
   it("P3 wrong options and sources that are none are refused with a remedy, and nothing is made", async () => {
     const place = ground()
     const option = async (options: Partial<RepairRepositoryOptions>) =>
@@ -235,6 +282,7 @@ describe("repairRepository", () => {
     expect(await option({ attempts: [{ command: [] as never }] })).toBe("attempts")
     expect(await option({ prepare: "" })).toBe("prepare")
     expect(await option({ record: "" })).toBe("record")
+    expect(await option({ prepair: "npm ci" } as never)).toBe("prepair")
     expect(await option({ heldOut: join(place.root, "nowhere") })).toBe("oracle.heldOut")
     const bare = join(place.root, "bare")
     git(place.root, "init", "-q", "--bare", "bare")

@@ -6,6 +6,7 @@
 import { spawn } from "node:child_process"
 import * as Effect from "effect/Effect"
 import type { ProcessExit, ProcessIdentity, SpawnedProcess, SpawnOptions } from "../../../src/base/Spawn.ts"
+import { holdOutput } from "../../../src/base/HeldOutput.ts"
 import { checkArguments, spawnFailed } from "./Exec.ts"
 import { identifyFromHere } from "../../../src/base/ProcessIdentity.ts"
 import { childOf } from "./Holder.ts"
@@ -38,6 +39,7 @@ export const start = async (
     ...tree.spawnOptions(cwd)
   })
   child.stdin.on("error", () => undefined)
+  const [stdout, stderr] = [holdOutput(child.stdout), holdOutput(child.stderr)]
   const enters = launched.length > argv.length
   const unwatch = child.pid === undefined || !enters ? () => undefined : watchLauncher(child.pid)
   const leader = { running: true }
@@ -81,8 +83,8 @@ export const start = async (
   return {
     process: {
       stdin: child.stdin,
-      stdout: child.stdout,
-      stderr: child.stderr,
+      stdout,
+      stderr,
       identity,
       guarantee: workspace.guarantee,
       wait: Effect.promise(() => exit),
