@@ -63,6 +63,12 @@ if (args.help === true) {
   console.log(usage)
   process.exit(0)
 }
+for (const name of ["repo", "record", "held-out", "prepare", "verify"] as const) {
+  // An empty value is an unset variable of a shell, never the working directory.
+  if (args[name]?.trim() !== "") continue
+  console.error(`--${name} has an empty value.\n\n${usage}`)
+  process.exit(2)
+}
 if (args.repo !== undefined) {
   const missing = args.verify === undefined ? "--verify CMD" : args.attempt.length === 0 ? "--attempt CMD" : undefined
   if (missing !== undefined) {

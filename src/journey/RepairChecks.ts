@@ -16,8 +16,37 @@ import type { RunRecord } from "./RunRecord.ts"
 export const wrong = (option: string, message: string, remedy: string) =>
   Effect.fail(new RepairOptionsError({ option, message, remedy }))
 
+const isText = (value: unknown): value is string => typeof value === "string" && value.trim() !== ""
+const areTexts = (value: unknown): boolean => value === undefined || (Array.isArray(value) && value.every(isText))
+const isLimit = (value: unknown): boolean => {
+  if (value === undefined) return true
+  const limit = Duration.fromInput(value as Duration.Input)
+  return Option.isSome(limit) && Duration.toMillis(limit.value) > 0
+}
+
+/** What TypeScript would have refused: the first option whose value is of another kind, in words. */
+const wrongKind = (given: RepairOptions): readonly [option: string, wanted: string] | undefined => {
+  const { oracle, budget, prepare } = given
+  for (const option of ["source", "record", "run", "title"] as const)
+    if (!isText(given[option])) return [option, "a text"]
+  for (const option of ["hide", "show"] as const) if (!areTexts(given[option])) return [option, "a list of paths"]
+  if (oracle.heldOut !== undefined && !isText(oracle.heldOut)) return ["oracle.heldOut", "the path of a directory"]
+  if (!areTexts(oracle.passEnv) || !areTexts(prepare?.passEnv)) return ["passEnv", "a list of names"]
+  if (!(budget?.usd >= 0) || !(budget.slots >= 0)) return ["budget", "two numbers of at least 0, `usd` and `slots`"]
+  if (!isLimit(oracle.timeLimit)) return ["oracle.timeLimit", 'a duration such as "5 minutes"']
+  if (!isLimit(prepare?.timeLimit)) return ["prepare.timeLimit", 'a duration such as "5 minutes"']
+  for (const route of given.routes) {
+    if (!isText(route.title) || !isText(route.instruction))
+      return ["routes", "a title and an instruction for each route"]
+    if (!(route.usd >= 0)) return ["routes", "a `usd` of at least 0 for each route"]
+  }
+  return undefined
+}
+
 /** Paths as absolute ones, and everything checked that can be checked before anything runs or is written (principle 4). */
 export const checked = (given: RepairOptions) => {
+  const kind = wrongKind(given)
+  if (kind !== undefined) return wrong(kind[0], `The option ${kind[0]} has no usable value.`, `Give ${kind[1]}.`)
   const source = resolve(given.source)
   const record = resolve(given.record)
   const heldOut = given.oracle.heldOut === undefined ? undefined : resolve(given.oracle.heldOut)
@@ -45,8 +74,6 @@ export const checked = (given: RepairOptions) => {
       "Keep them outside the repository that is repaired."
     )
   }
-  if (given.run.trim() === "")
-    return wrong("run", "The run has no name.", "Give a name; the same one goes on with the run.")
   if (given.routes.length === 0) return wrong("routes", "There is no route to try.", "Give at least one.")
   const routes = [...given.routes, ...(given.receiver === undefined ? [] : [given.receiver])]
   const ids = new Set<string>()
@@ -59,7 +86,7 @@ export const checked = (given: RepairOptions) => {
       )
     }
     ids.add(route.id)
-    if (Option.isNone(Duration.fromInput(route.timeLimit ?? "10 minutes"))) {
+    if (!isLimit(route.timeLimit)) {
       return wrong("timeLimit", `The time limit of route ${route.id} is no duration.`, 'For example "5 minutes".')
     }
     if (!(route.usd <= given.budget.usd)) {

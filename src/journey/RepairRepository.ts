@@ -104,7 +104,15 @@ const attemptsOf = ({ attempts }: RepairRepositoryOptions) =>
           'Give a line for the shell, or an argv such as ["node", "agent.js"].'
         )
       }
-      all.push({ ...attempt, id: attempt.id ?? `a${index + 1}` })
+      const { id, title, instruction } = attempt
+      if ([id, title, instruction].some((text) => text !== undefined && typeof text !== "string")) {
+        return yield* wrong(
+          "attempts",
+          `Attempt ${index + 1} has an id, title or instruction that is no text.`,
+          "Give texts."
+        )
+      }
+      all.push({ ...attempt, id: id ?? `a${index + 1}` })
     }
     return all
   })
@@ -145,6 +153,9 @@ export const repairRepository = (options: RepairRepositoryOptions) =>
     const { prepare, verify, passEnv = [] } = options
     if (prepare !== undefined && !isLine(prepare)) {
       return yield* wrong("prepare", "The command to prepare with is empty.", "Give one, or leave it out.")
+    }
+    if (!Array.isArray(passEnv) || passEnv.some((name) => typeof name !== "string")) {
+      return yield* wrong("passEnv", "The names of variables are no list of texts.", 'Give for example ["API_KEY"].')
     }
     for (const name of ["repository", "record"] as const) {
       if (typeof options[name] !== "string" || options[name] === "") {

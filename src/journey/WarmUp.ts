@@ -83,6 +83,8 @@ const prepared = (
         const workspace = yield* workspaces.open(branch.id, { isolation: "off", actor: { call: "prepare" } })
         const result = yield* workspace.exec(warm.argv, {
           passEnv: [...networkVariables, ...(warm.passEnv ?? [])],
+          // A build's daemon would be caught in mid-write by the checkpoint; attempts end theirs too.
+          endProcesses: true,
           timeLimitMs: Duration.toMillis(warm.timeLimit ?? "30 minutes"),
           onOutput: lastLineNowAndThen((line) => say(null, "prepare", line))
         })

@@ -20,6 +20,8 @@ export const startTask = <Result, Step>(
   const stop = new AbortController()
   const signal = options.signal === undefined ? stop.signal : AbortSignal.any([options.signal, stop.signal])
   const steps: Step[] = []
+  /** How many steps were dropped from the front: each reader keeps its own place. */
+  let dropped = 0
   const asleep = new Set<() => void>()
   const wake = (): void => {
     for (const go of asleep) go()
@@ -28,7 +30,10 @@ export const startTask = <Result, Step>(
   let ended = false
   const tell = (step: Step): void => {
     steps.push(step)
-    if (steps.length > keptSteps) steps.shift()
+    if (steps.length > keptSteps) {
+      steps.shift()
+      dropped += 1
+    }
     wake()
     try {
       options.onProgress?.(step)
@@ -40,11 +45,19 @@ export const startTask = <Result, Step>(
     ended = true
     wake()
   })
+  // Whoever cancels, or closes what the task works on, expects it to fail: that is nobody's unhandled rejection.
+  const expected = (): void => void result.catch(() => {})
+  if (signal.aborted) expected()
+  else signal.addEventListener("abort", expected, { once: true })
   async function* read(): AsyncGenerator<Step, void, undefined> {
     // Whoever watches is told of a failure here; the promise may be awaited later, or never.
     result.catch(() => {})
+    let at = dropped
     for (;;) {
-      while (steps.length > 0) yield steps.shift() as Step
+      while (at < dropped + steps.length) {
+        at = Math.max(at, dropped)
+        yield steps[at++ - dropped] as Step
+      }
       if (ended) break
       await new Promise<void>((resolve) => asleep.add(resolve))
     }

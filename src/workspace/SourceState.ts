@@ -72,7 +72,16 @@ export const stateDigest = (state: SourceState): Digest => digestJson(JSON.parse
 export const isDirty = (state: SourceState): boolean => state.parts.some((part) => part.state !== null)
 
 /** Settings of the user's repository that must not run programs or write beside it while it is read. */
-const quiet = ["-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false", "-c", "core.hooksPath=/dev/null"]
+const quiet = [
+  "-c",
+  "core.fsmonitor=false",
+  "-c",
+  "core.untrackedCache=false",
+  "-c",
+  "core.hooksPath=/dev/null",
+  "-c",
+  "core.splitIndex=false"
+]
 
 const identityOfState = {
   GIT_AUTHOR_NAME: "coppice",
@@ -96,7 +105,7 @@ const notUsable = (part: TreePath, stderr: string): SourceUnusable => {
       "foreignOwner",
       part,
       "The source belongs to another user, and git does not read it for this one.",
-      "Run as the user who owns the source, or change its owner."
+      "Run as the user who owns the source, or change its owner; git's `safe.directory` is not read here."
     )
   }
   return unusable(
@@ -194,6 +203,27 @@ const makeStore = (directory: string, part: TreePath, store: string) =>
     })
   })
 
+/**
+ * Files whose changes the person told git not to look for (assume-unchanged, skip-worktree) are looked at here: attempts see
+ * them as they are. What a sparse checkout left out is not there, and stays as it was.
+ */
+const lookAtAll = (directory: string, part: TreePath, env: Record<string, string>) =>
+  Effect.gen(function* () {
+    const tagged = names(yield* must(directory, part, ["ls-files", "-v", "-z"], env))
+    const hidden = tagged
+      .filter((line) => /^[a-zS] /.test(line) && !line.endsWith("/"))
+      .map((line) => line.slice(2))
+      .filter((name) => existsSync(Buffer.concat([Buffer.from(`${directory}/`), toBytes(name)])))
+    if (hidden.length === 0) return
+    const input = Buffer.concat(hidden.map((name) => Buffer.concat([toBytes(name), Buffer.from("\0")])))
+    for (const bit of ["--no-assume-unchanged", "--no-skip-worktree"]) {
+      yield* git([...quiet, "-C", directory, "update-index", bit, "-z", "--stdin"], {
+        env: { ...gitEnvironment(), ...env },
+        input
+      })
+    }
+  })
+
 /** Writes the working tree as it is into the private repository, through the private index. */
 const writeState = (directory: string, part: TreePath, commit: string, store: string, without: readonly TreePath[]) =>
   Effect.gen(function* () {
@@ -202,6 +232,7 @@ const writeState = (directory: string, part: TreePath, commit: string, store: st
     // While files are added the source's objects are out of reach: git sets the time of an object that it would write and finds.
     yield* Effect.promise(() => rm(alternates, { force: true }))
     const env = { GIT_INDEX_FILE: join(store, "index"), GIT_OBJECT_DIRECTORY: join(store, "objects") }
+    yield* lookAtAll(directory, part, env)
     const pathspec = Buffer.concat([
       Buffer.from(".\0"),
       ...without.map((path) => Buffer.concat([Buffer.from(":(exclude,literal)"), toBytes(path), Buffer.from("\0")]))

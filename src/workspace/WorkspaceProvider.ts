@@ -63,6 +63,8 @@ export interface ExecOptions extends SpawnOptions {
   /** Milliseconds after which the whole process tree is ended (W9). */
   readonly timeLimitMs?: number
   readonly onOutput?: (stream: "stdout" | "stderr", bytes: Uint8Array) => void
+  /** Ends every process inside when the command has ended: what it left running, and what was started before. */
+  readonly endProcesses?: boolean
   /** Where output beyond the memory cap is spilled, up to 64 MiB; without it, it is counted and dropped. */
   readonly spillDirectory?: string
   /** `false` switches off the git settings that keep `git status` quick and quiet in a fork. */

@@ -271,6 +271,19 @@ describe("repairRepository", () => {
     }
   }, 240_000)
 
+  it("W19 W12 a preparation that leaves a daemon is captured at rest, and the daemon is gone", async () => {
+    const place = ground()
+    const report = await place.run({
+      prepare: "(setsid sleep 613 > /dev/null 2>&1 &); echo ready > ignored-not.txt",
+      attempts: ["test -e ignored-not.txt && echo right > value.txt"],
+      replay: false
+    })
+    expect(outcomes(report)).toEqual([["a1", "accepted"]])
+    const left = execFileSync("sh", ["-c", "ps -eo args | grep -c '[s]leep 613' || true"], { encoding: "utf8" })
+    // Those of the checkouts are ended with them as well.
+    expect(left.trim()).toBe("0")
+  }, 240_000)
+
   it("P3 wrong options and sources that are none are refused with a remedy, and nothing is made", async () => {
     const place = ground()
     const option = async (options: Partial<RepairRepositoryOptions>) =>
@@ -283,6 +296,12 @@ describe("repairRepository", () => {
     expect(await option({ prepare: "" })).toBe("prepare")
     expect(await option({ record: "" })).toBe("record")
     expect(await option({ prepair: "npm ci" } as never)).toBe("prepair")
+    expect(await option({ hide: "/var/tmp" as never })).toBe("hide")
+    expect(await option({ heldOut: "" })).toBe("oracle.heldOut")
+    expect(await option({ passEnv: "PATH" as never })).toBe("passEnv")
+    expect(await option({ verifyTimeLimit: Number.NaN as never })).toBe("oracle.timeLimit")
+    expect(await option({ budget: { usd: Number.NaN, slots: 1 } })).toBe("budget")
+    expect(await option({ attempts: [{ command: "true", title: 7 as never }] })).toBe("attempts")
     expect(await option({ heldOut: join(place.root, "nowhere") })).toBe("oracle.heldOut")
     const bare = join(place.root, "bare")
     git(place.root, "init", "-q", "--bare", "bare")

@@ -174,6 +174,23 @@ describe("a source as somebody left it", () => {
     expect(stateDigest(await read(place))).not.toBe(stateDigest(state))
   })
 
+  it("W13 W16 changes that git was told not to look for count too, a split index is read and not written, and what is sparse stays out", async () => {
+    const place = ground({ "a.txt": "a\n", "b.txt": "b\n", "c.txt": "c\n", "d.txt": "d\n" })
+    git(place.source, "config", "core.splitIndex", "true")
+    git(place.source, "update-index", "--split-index")
+    put(place.source, { "a.txt": "a2\n", "b.txt": "b2\n", "new.txt": "new\n" })
+    git(place.source, "update-index", "--assume-unchanged", "a.txt")
+    git(place.source, "update-index", "--skip-worktree", "b.txt", "c.txt")
+    rmSync(join(place.source, "c.txt"))
+    const names = () => readdirSync(join(place.source, ".git")).toSorted()
+    const before = names()
+    const state = await read(place)
+    expect(names()).toEqual(before)
+    expect(state.parts[0]?.examples).toEqual(["a.txt", "b.txt", "new.txt"])
+    expect(await Effect.runPromise(writeStatePatch(state.parts[0]!, place.stores, join(place.root, "p")))).toBe(true)
+    expect(await checkedOut(place, files)).toEqual({ ...files(place.source), "c.txt": "c\n" })
+  })
+
   it("W16 the uncommitted work is also a patch that applies to a plain clone", async () => {
     const place = ground()
     put(place.source, { "a.txt": "changed\n", "new.txt": "new\n", binary: "\0\u0001" })

@@ -47,6 +47,13 @@ export const exec = async (
 ): Promise<ExecResult> => {
   const argv: readonly [string, ...string[]] = typeof command === "string" ? ["/bin/sh", "-c", command] : command
   checkArguments(argv, options.timeLimitMs)
+  const { stdin } = options
+  if (stdin !== undefined && typeof stdin !== "string" && !ArrayBuffer.isView(stdin)) {
+    throw spawnFailed(argv[0], "its stdin is neither text nor bytes")
+  }
+  if (Object.entries(options.env ?? {}).some((pair) => pair.join("").includes("\0"))) {
+    throw spawnFailed(argv[0], "a variable holds a NUL byte")
+  }
   const { variables, passed } = variablesFor({ ...options, privateTmp: inside.privateTmp })
   const call = randomUUID()
   const before = new Set(inside.quiet() ? [] : inside.processes().map(keyOf))

@@ -386,6 +386,7 @@ export class OpenWorkspace {
           const cwd = this.#workingDirectory(options.cwd)
           if (typeof command !== "string") this.#checkProgram(command[0], options.env?.["PATH"])
           const result = await exec(tree.inside, command, options, cwd, signal)
+          if (options.endProcesses === true) await this.endProcesses()
           this.#checkOpen()
           return result
         }),
