@@ -13,6 +13,13 @@ const filters = process.argv.slice(2)
 const report = join(root, ".reports", filters.length === 0 ? "tests.json" : "filtered.json")
 const vitest = join(dirname(createRequire(import.meta.url).resolve("vitest/package.json")), "vitest.mjs")
 
+// An attempt's /tmp is private: in a clone below it, the tests' own programs and their node are not seen inside.
+if (root.startsWith("/tmp/")) {
+  console.error(
+    "This clone lies below /tmp, which workspaces hide: many tests will fail. Remedy: clone elsewhere, for example below your home."
+  )
+}
+
 // A report of an earlier run must never be counted as this one's.
 rmSync(report, { force: true })
 // Hundreds of processes load the same sources: Node keeps what it compiled of them.

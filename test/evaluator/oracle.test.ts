@@ -72,7 +72,7 @@ describe("a verdict", () => {
       verdict.checks.map((c) => c.passed),
       [false, false, true]
     )
-    assert.equal(verdict.reason, "Checks failed: adds up, reads …")
+    assert.equal(verdict.reason, "Checks failed: adds up, reads …/x")
     const scene = newScene("exit 0")
     const step = { argv: ["sh", join(scene.place, "absent.sh")] as const, blame: "candidate" as const }
     const failed = await scene.judge(null, { prepare: [step] })

@@ -16,7 +16,7 @@ const refused: readonly (readonly [string, unknown])[] = [
   ["slots", true],
   ["slots", 1.9],
   ["usd", []],
-  ["tokens", 5]
+  ["euros", 5]
 ]
 
 test.each(refused)("C56 a limit given as %s = %j is refused at the door and changes nothing", async (meter, value) => {
