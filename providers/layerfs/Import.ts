@@ -214,10 +214,13 @@ const readFiles = async (
       await runBatches(readers, rest, on)
     }
   } finally {
-    for (const reader of readers) {
-      reader.removeAllListeners()
-      void reader.terminate()
-    }
+    // Waited for: the thread that owns them may be ended next, and ending a thread while its own threads end crashed Node once.
+    await Promise.all(
+      readers.map((reader) => {
+        reader.removeAllListeners()
+        return reader.terminate()
+      })
+    )
   }
   for (const index of changed) {
     const detail = "changed during each of three readings; the bytes of the last one were kept"
