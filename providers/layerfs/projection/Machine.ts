@@ -3,9 +3,11 @@
  * Promise: found by trying, before any work; each missing piece is named with its remedy. Rules: W2.
  */
 import { spawn } from "node:child_process"
+import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
+import { currentIdentity } from "../../../src/base/ProcessIdentity.ts"
 import type { Probe, ProjectionProbe } from "../../../src/workspace/WorkspaceProvider.ts"
 
 type Missing = { readonly what: string; readonly remedy: string }
@@ -58,6 +60,13 @@ export const findTools = (): { readonly tools: Tools | undefined; readonly missi
   }
   return { tools: missing.length === 0 ? (found as unknown as Tools) : undefined, missing }
 }
+
+/**
+ * The name of a directory in `work/` that nothing else speaks for yet: it names its maker, so that what a killed process left can be
+ * told from what is being made (`sweepWork`). `id` tells those of one process apart.
+ */
+export const freshName = (id: string): string =>
+  `.fresh-${Buffer.from(JSON.stringify(currentIdentity())).toString("base64url")}.${id.slice(-12)}`
 
 export const kernelRelease = (): string => os.release()
 
@@ -128,7 +137,8 @@ const tryOverlay = async (tools: Tools, work: string): Promise<readonly Missing[
       }
     ]
   }
-  const scratch = fs.mkdtempSync(path.join(work, "probe-"))
+  const scratch = path.join(work, freshName(randomUUID()))
+  fs.mkdirSync(scratch, { mode: 0o700 })
   try {
     for (const name of ["lower", "upper", "work", "at"]) fs.mkdirSync(path.join(scratch, name))
     const script = `cd "$1" && "$2" -t overlay -o userxattr,lowerdir=lower,upperdir=upper,workdir=work overlay at && : > at/probe`

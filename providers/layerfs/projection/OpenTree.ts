@@ -18,7 +18,7 @@ import { Holder, HolderFailed } from "./Holder.ts"
 import { type EndableInside, insideOf } from "./Inside.ts"
 import { notIsolated, planIsolation, readBack, withoutProtection } from "./Isolation.ts"
 import { currentIdentity, type ProcessIdentity } from "../../../src/base/ProcessIdentity.ts"
-import { bootId, kernelRelease, startTimeOf, type Tools } from "./Machine.ts"
+import { bootId, freshName, kernelRelease, startTimeOf, type Tools } from "./Machine.ts"
 import { defaultMountPath, type MountPlace, mountPlace, refuse } from "./MountPath.ts"
 import { type MountPlan, mountTable } from "./MountTable.ts"
 import { removeTree } from "./RemoveTree.ts"
@@ -63,10 +63,6 @@ export interface Parts {
   readonly layers: DiskLayers
   readonly tools: Tools
 }
-
-/** The name of a directory that has no owner's file yet: a few system calls old, or its maker was killed among them. */
-const freshName = (id: string): string =>
-  `.fresh-${Buffer.from(JSON.stringify(currentIdentity())).toString("base64url")}.${id.slice(-12)}`
 
 /** Who makes or made the directory: by its name, else by the file in it; null when neither says. */
 export const makerOf = (work: string): ProcessIdentity | null => {
