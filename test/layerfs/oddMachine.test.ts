@@ -96,7 +96,7 @@ describe("W2 a machine that is only unusual", () => {
   })
 
   it.skipIf(!root)("W2 W17 hides other users' processes: an ordinary user has everything all the same", async () => {
-    const hide = ["unshare", "--mount", "sh", "-ec", `mount -o remount,hidepid=2 /proc; exec "$@"`, "sh"]
+    const hide = ["unshare", "--mount", "sh", "-ec", `mount -t proc -o hidepid=2 proc /proc; exec "$@"`, "sh"]
     const { code, stdout, stderr } = await runAsUser("oddMachineProgram.ts", [], hide)
     expect([code, stderr]).toEqual([0, ""])
     whole(JSON.parse(stdout) as Seen)
