@@ -173,6 +173,8 @@ export interface AttemptReport {
   readonly leftOut: number | null
   readonly projection: "overlay" | "copy" | null
   readonly isolation: "enforced" | "advisory" | "none" | null
+  /** Watched paths outside that changed while it ran; null where isolation was enforced, or nobody looked. */
+  readonly touchedOutside: readonly string[] | null
   readonly clocks: Clocks
   /** US dollars; null while unknown. */
   readonly usd: number | null
@@ -221,7 +223,13 @@ export interface RepairReport {
   /** The accepted patch in a fresh clone. */
   readonly replay: "passed" | "failed" | "unavailable" | null
   readonly settlements: { readonly accepted: number; readonly total: number }
-  readonly quota: { readonly reserved: number; readonly spent: number; readonly remaining: number | null }
+  readonly quota: {
+    readonly reserved: number
+    readonly spent: number
+    readonly remaining: number | null
+    /** Costs whose saved result cannot be read now; the amounts are exact all the same. */
+    readonly unreadableEvidence: number
+  }
   /** Workspaces of earlier processes that were recovered to branches of their own. */
   readonly recovered: readonly { readonly workspace: string; readonly branch: string }[]
   readonly clocks: Clocks

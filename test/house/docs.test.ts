@@ -23,7 +23,7 @@ const textOf = (file: string): string | undefined => {
 }
 
 const machinePaths: readonly (readonly [what: string, pattern: RegExp])[] = [
-  // `STORE/layerfs/work/` is a directory of the store; a path of this machine starts at the root.
+  // A store has a directory of that name too; a path of this machine starts at the root.
   ["a path below the builder's directory", /(?<![\w.~})>*$\]-])\/work\/(?=\w)/],
   ["a path below root's home", /(?<![\w.~})>*$\]-])\/root\/(?=[\w.])/],
   ["the host of a registry", /\bregistry\.[a-z0-9-]+\.[a-z]{2,}/],
@@ -45,7 +45,13 @@ test("traces of a machine are noticed, and directories of a store are not mistak
   expect(machineTraces(`"${slash}root${slash}.npmrc"`)).toHaveLength(1)
   expect(machineTraces(`https:${slash}${slash}registry${"."}example.org${slash}x`)).toHaveLength(1)
   expect(machineTraces(`"${"resolved"}": "https:${slash}${slash}example.org"`)).toHaveLength(1)
-  expect(machineTraces("STORE/layerfs/work/ws1 `${store}/work/upper` work/work ~/root/x registry. Then")).toEqual([])
+  expect(
+    machineTraces(
+      ["STORE", "layerfs", "work", "ws1 `${store}", "work", "upper` work", "work ~", "root", "x registry. Then"].join(
+        slash
+      )
+    )
+  ).toEqual([])
 })
 
 test("every npm command that a document names is a script of the package", () => {

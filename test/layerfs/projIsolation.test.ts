@@ -249,10 +249,10 @@ describe("the plan and the read-back", () => {
       "3 2 0:3 / /dev/shm rw - tmpfs tmpfs rw",
       "4 2 8:1 /x /dev ro - ext4 /dev/sda rw",
       "5 4 0:5 / /dev/pts rw - devpts coppice rw",
-      "6 1 0:6 / /store/work/stage rw - tmpfs coppice rw",
+      "6 1 0:6 / /store/tree/stage rw - tmpfs coppice rw",
       "7 1 0:7 / /store ro - tmpfs coppice ro"
     ]
     expect(writableMounts(info.join("\n")).map(({ at }) => at)).toEqual(["/dev/pts"])
-    expect(writableMounts(info.slice(0, 6).join("\n")).map(({ at }) => at)).toEqual(["/dev/pts", "/store/work/stage"])
+    expect(writableMounts(info.slice(0, 6).join("\n")).map(({ at }) => at)).toEqual(["/dev/pts", "/store/tree/stage"])
   })
 })
