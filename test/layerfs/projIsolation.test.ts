@@ -1,4 +1,6 @@
 /** What an attempt cannot reach from inside (W17). Every attempt here is harmless where it would succeed. */
+import { spawn } from "node:child_process"
+import { once } from "node:events"
 import * as fs from "node:fs"
 import { homedir } from "node:os"
 import { dirname, join } from "node:path"
@@ -40,6 +42,29 @@ describe.each(["overlay", "copy"] as const)("%s", (projection) => {
       await run(other.discard("test"))
     })
     expect(fs.readFileSync(join(heldOut, "secret.test"), "utf8")).toBe("expected answer")
+  })
+
+  it("W17 W23 file systems that come and go on the machine while workspaces open disturb none of them", async (context) => {
+    if (process.getuid!() !== 0) return context.skip("only root mounts beside a workspace")
+    const { provider, commit, root } = await shared()
+    const at = join(root, `mounted-${projection}`)
+    fs.mkdirSync(at)
+    const going = join(root, `going-${projection}`)
+    fs.writeFileSync(going, "")
+    const script = `while [ -e "$1" ]; do mount -t tmpfs x "$0" && umount "$0"; done`
+    const churn = spawn("sh", ["-c", script, at, going], { stdio: "ignore" })
+    try {
+      for (let turn = 0; turn < 8; turn += 1) {
+        await using(provider, await forkOf(provider, commit), { projection }, async (workspace) => {
+          expect(workspace.isolation.level).toBe("enforced")
+          expect((await run(workspace.exec(["touch", join(at, "x")]))).exitCode).not.toBe(0)
+        })
+      }
+      expect(churn.exitCode).toBe(null)
+    } finally {
+      fs.rmSync(going)
+      await once(churn, "exit")
+    }
   })
 
   it("W17 a write by absolute path outside the workspace is refused, the SDK's own code included; /tmp and /dev/shm are private", async () => {

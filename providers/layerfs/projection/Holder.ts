@@ -34,8 +34,11 @@ export class HolderFailed extends Error {
   }
 }
 
-/** Waits for one line, mounts, says so, and becomes a `cat` that reaps orphans (an ignored SIGCHLD makes the kernel do it). */
-const script = `read -r _ && cd "$1" && "$2" -a -T "$3" && echo ready && exec "$4" --ignore-signal=CHLD "$5"`
+/**
+ * Says that the namespaces are there, waits for one line, mounts, says so, and becomes a `cat` that reaps orphans (an ignored
+ * SIGCHLD makes the kernel do it).
+ */
+const script = `echo held && read -r _ && cd "$1" && "$2" -a -T "$3" && echo ready && exec "$4" --ignore-signal=CHLD "$5"`
 
 const environment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" }
 
@@ -50,6 +53,7 @@ export class Holder {
   readonly #child: ChildProcessWithoutNullStreams
   readonly #tools: Tools
   #stderr = ""
+  #said: Promise<void> = Promise.resolve()
 
   private constructor(child: ChildProcessWithoutNullStreams, tools: Tools) {
     this.#child = child
@@ -86,17 +90,30 @@ export class Holder {
       const [error] = (await once(child, "error")) as [Error]
       throw new HolderFailed(error.message)
     }
-    return new Holder(child, tools)
+    const holder = new Holder(child, tools)
+    // Listened for from the first moment, so that it cannot pass unseen.
+    holder.#said = holder.#ready(() => undefined)
+    holder.#said.catch(() => undefined)
+    return holder
   }
 
-  /** Makes the mounts. Rejects with `HolderFailed` when they cannot be made; then nothing is left of the holder. */
+  /** Resolves when the namespaces are there. No mount that is made or taken away outside reaches them any more. */
+  async unshared(): Promise<void> {
+    await this.#said
+    this.#innerPid = childOf(this.identity.pid)
+    if (this.#innerPid !== undefined) return
+    await this.end()
+    throw new HolderFailed("the first process inside could not be found below /proc")
+  }
+
+  /** /proc/PID/mountinfo of the first process inside. */
+  mountinfo(): string {
+    return fs.readFileSync(`/proc/${this.innerPid}/mountinfo`, "latin1")
+  }
+
+  /** Makes the mounts of the table. Rejects with `HolderFailed` when they cannot be made. */
   async mount(): Promise<void> {
     await this.#ready(() => this.#child.stdin.write("\n"))
-    this.#innerPid = childOf(this.identity.pid)
-    if (this.#innerPid === undefined) {
-      await this.end()
-      throw new HolderFailed("the first process inside could not be found below /proc")
-    }
     this.#procDescriptor = fs.openSync(
       `/proc/${this.#innerPid}/root/proc`,
       fs.constants.O_RDONLY | fs.constants.O_DIRECTORY
@@ -117,7 +134,7 @@ export class Holder {
 
   /** The first process inside, as seen from outside. */
   get innerPid(): number {
-    if (this.#innerPid === undefined) throw new Error("The holder has not mounted yet")
+    if (this.#innerPid === undefined) throw new Error("The holder has no namespaces yet")
     return this.#innerPid
   }
 

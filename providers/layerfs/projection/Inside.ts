@@ -4,6 +4,7 @@
  */
 import type { SpawnOptions } from "node:child_process"
 import type { SpawnGuarantee } from "../../../src/base/Spawn.ts"
+import type { Isolation } from "../../../src/workspace/WorkspaceProvider.ts"
 import type { Holder, InsideProcess } from "./Holder.ts"
 
 export interface Inside {
@@ -35,13 +36,13 @@ export interface EndableInside extends Inside {
 /** The inside of a holder. */
 export const insideOf = (
   holder: Holder,
-  options: { readonly privateTmp: boolean; readonly isolation: SpawnGuarantee["isolation"] }
+  options: { readonly privateTmp: boolean; readonly isolation: Isolation }
 ): EndableInside => ({
   get alive() {
     return holder.alive
   },
   privateTmp: options.privateTmp,
-  guarantee: { diesWithParent: true, wholeTree: true, isolation: options.isolation },
+  guarantee: { diesWithParent: true, wholeTree: true, isolation: options.isolation.level },
   asCaller: (cwd) => holder.asCaller(cwd),
   spawnOptions: () => ({}),
   saysNotStarted: (program, text) => /^(unshare|setpriv|nsenter): /.test(text) && text.includes(program),

@@ -56,9 +56,11 @@ export interface IsolationInput {
   readonly uid: number
   /** A directory of the store in which the private `/dev` may be made. */
   readonly deviceParent: string
+  /** Of the namespace in which the plan will be carried out: what is mounted elsewhere may change under the plan. */
+  readonly mountinfo: string
 }
 
-type Protection = Pick<
+export type Protection = Pick<
   MountPlan,
   | "maskDirectories"
   | "maskFiles"
@@ -69,6 +71,11 @@ type Protection = Pick<
   | "keepFromTmp"
   | "privateTmp"
 >
+
+export interface Protected {
+  readonly plan: Protection
+  readonly isolation: Isolation
+}
 
 export const withoutProtection: Protection = {
   maskDirectories: [],
@@ -100,7 +107,7 @@ interface MountPoint extends Flagged {
 /** Flags that a user namespace may not clear; mount(8) names them as mountinfo does. */
 const kept = new Set(["nosuid", "nodev", "noexec", "noatime", "nodiratime", "relatime"])
 
-/** /proc/self/mountinfo, see proc_pid_mountinfo(5). A later line on one point covers the earlier one. */
+/** mountinfo, see proc_pid_mountinfo(5). A later line on one point covers the earlier one. */
 export const parseMounts = (text: string): ReadonlyMap<TreePath, MountPoint> => {
   const mounts = new Map<TreePath, MountPoint>()
   for (const line of text.split("\n")) {
@@ -139,8 +146,8 @@ const reachableBy = (at: TreePath): boolean => {
 }
 
 /** What to mount, and how to describe it. */
-export const planIsolation = (input: IsolationInput): { readonly plan: Protection; readonly isolation: Isolation } => {
-  const mounts = parseMounts(fs.readFileSync("/proc/self/mountinfo", "latin1"))
+export const planIsolation = (input: IsolationInput): Protected => {
+  const mounts = parseMounts(input.mountinfo)
   const flagged = (at: TreePath): Flagged => ({ at, flags: mountOf(mounts, at)?.flags ?? [] })
   const devices = privateDevices(input.deviceParent)
   const shown: string[] = ["private /tmp and System V IPC", "private /dev: no disk, no node of the machine"]

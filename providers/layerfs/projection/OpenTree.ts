@@ -16,7 +16,14 @@ import type { DiskLayers } from "./DiskLayers.ts"
 import type { HarvestInput, Spool } from "./Harvest.ts"
 import { Holder, HolderFailed } from "./Holder.ts"
 import { type EndableInside, insideOf } from "./Inside.ts"
-import { notIsolated, planIsolation, readBack, withoutProtection } from "./Isolation.ts"
+import {
+  notIsolated,
+  planIsolation,
+  type Protected,
+  type Protection,
+  readBack,
+  withoutProtection
+} from "./Isolation.ts"
 import { currentIdentity, type ProcessIdentity } from "../../../src/base/ProcessIdentity.ts"
 import { bootId, freshName, kernelRelease, startTimeOf, type Tools } from "./Machine.ts"
 import { defaultMountPath, type MountPlace, mountPlace, refuse } from "./MountPath.ts"
@@ -109,18 +116,20 @@ const prepare = async (store: StorePort, request: TreeRequest, isolated: boolean
   const origin = await store.originOf(request.project)
   const wanted = options.mountPath === undefined ? (origin ?? defaultMountPath) : bytesOf(options.mountPath)
   const place = mountPlace(wanted, storeRoot(store), isolated)
-  const protection = isolated
-    ? planIsolation({
-        workspacePath: place.path,
-        store: storeRoot(store),
-        origin,
-        hide: options.hide ?? [],
-        readOnlyPaths: options.readOnlyPaths ?? [],
-        uid: process.getuid!(),
-        deviceParent: path.join(store.directory, "cache")
-      })
-    : { plan: withoutProtection, isolation: notIsolated }
-  return { place, protection }
+  const protect = (mountinfo: string) =>
+    isolated
+      ? planIsolation({
+          workspacePath: place.path,
+          store: storeRoot(store),
+          origin,
+          hide: options.hide ?? [],
+          readOnlyPaths: options.readOnlyPaths ?? [],
+          uid: process.getuid!(),
+          deviceParent: path.join(store.directory, "cache"),
+          mountinfo
+        })
+      : { plan: withoutProtection, isolation: notIsolated }
+  return { place, protect }
 }
 
 /**
@@ -149,7 +158,7 @@ const inWork = async <A>(store: StorePort, id: string, make: (work: string) => P
 export const openOverlay = async (parts: Parts, request: TreeRequest): Promise<OpenTree> => {
   const { store, layers } = parts
   const { id } = request
-  const { place, protection } = await prepare(store, request, request.options.isolation !== "off")
+  const { place, protect } = await prepare(store, request, request.options.isolation !== "off")
   const lowers = await layers.ensure(request.base)
   const { mode } = await store.rootMode(request.base)
   return inWork(store, id, async (work) => {
@@ -157,13 +166,12 @@ export const openOverlay = async (parts: Parts, request: TreeRequest): Promise<O
     for (const name of ["upper", "work"]) fs.mkdirSync(path.join(work, name), { mode: 0o700 })
     fs.chmodSync(upper, mode)
     const mountOptions = overlayOptions(lowers.names, id)
-    const plan: MountPlan = {
+    const mounts = {
       workspacePath: place.path,
       overlayOptions: mountOptions,
       bindTree: null,
       stage: bytesOf(path.join(work, "stage")),
-      makeBelow: place.makeBelow,
-      ...protection.plan
+      makeBelow: place.makeBelow
     }
     const held = await holdNamespaces(parts, place, {
       ...request,
@@ -172,16 +180,15 @@ export const openOverlay = async (parts: Parts, request: TreeRequest): Promise<O
       work,
       lowers: lowers.names,
       mountOptions,
-      plan
+      mounts,
+      protect
     })
-    const isolation = readBack(protection.isolation, plan, held.mountinfo)
     return {
       ...held,
       id,
       projection: "overlay",
       path: place.path,
-      isolation,
-      inside: insideOf(held.holder, { privateTmp: protection.plan.privateTmp, isolation: isolation.level }),
+      inside: insideOf(held.holder, held),
       content: upper,
       work,
       lowers: lowers.names,
@@ -238,14 +245,13 @@ export const openCopy = async (
         })
       }
     }
-    const { place, protection } = await prepare(store, request, request.options.isolation !== "off")
-    const plan: MountPlan = {
+    const { place, protect } = await prepare(store, request, request.options.isolation !== "off")
+    const mounts = {
       workspacePath: place.path,
       overlayOptions: null,
       bindTree: bytesOf(tree),
       stage: bytesOf(path.join(work, "stage")),
-      makeBelow: place.makeBelow,
-      ...protection.plan
+      makeBelow: place.makeBelow
     }
     const held = await holdNamespaces({ store, tools: parts.tools }, place, {
       ...request,
@@ -254,15 +260,14 @@ export const openCopy = async (
       work,
       lowers: [],
       mountOptions: "bind",
-      plan
+      mounts,
+      protect
     })
-    const isolation = readBack(protection.isolation, plan, held.mountinfo)
     return {
       ...common,
       ...held,
       path: place.path,
-      isolation,
-      inside: insideOf(held.holder, { privateTmp: protection.plan.privateTmp, isolation: isolation.level })
+      inside: insideOf(held.holder, held)
     }
   })
 }
@@ -302,7 +307,9 @@ export interface HoldInput extends RowInput {
   /** Where the holder stands while it mounts: layer names are relative to it. */
   readonly directory: string
   readonly work: string
-  readonly plan: MountPlan
+  readonly mounts: Omit<MountPlan, keyof Protection>
+  /** Asked once the namespaces are there, with what is mounted in them. */
+  readonly protect: (mountinfo: string) => Protected
   /** Null when the row is there already: a recovery. */
   readonly record?: false
 }
@@ -310,8 +317,9 @@ export interface HoldInput extends RowInput {
 interface Held {
   readonly holder: Holder
   readonly root: number
-  /** Of the first process inside, after every mount was made. */
-  readonly mountinfo: string
+  /** As the kernel shows it, after every mount was made. */
+  readonly isolation: Isolation
+  readonly privateTmp: boolean
   readonly end: () => Promise<void>
 }
 
@@ -322,8 +330,6 @@ export const holdNamespaces = async (
   input: HoldInput
 ): Promise<Held> => {
   const table = path.join(input.work, "mounts")
-  faultPoint("workspace.mountTable")
-  fs.writeFileSync(table, mountTable(input.plan), { mode: 0o600 })
   const holder = await Holder.start(parts.tools, input.directory, table).catch((error) => {
     throw explain(error, place)
   })
@@ -332,6 +338,11 @@ export const holdNamespaces = async (
     crashPoint("workspace.held")
     if (input.record !== false) await parts.store.putWorkspace(rowOf(input, mountPath, holder))
     crashPoint("workspace.recorded")
+    await holder.unshared()
+    const planned = input.protect(holder.mountinfo())
+    const plan: MountPlan = { ...input.mounts, ...planned.plan }
+    faultPoint("workspace.mountTable")
+    fs.writeFileSync(table, mountTable(plan), { mode: 0o600 })
     await holder.mount()
     crashPoint("workspace.mounted")
     const root = openRoot(holder, place.path)
@@ -339,8 +350,8 @@ export const holdNamespaces = async (
       fs.closeSync(root)
       await holder.end()
     })
-    const mountinfo = fs.readFileSync(`/proc/${holder.innerPid}/mountinfo`, "latin1")
-    return { holder, root, mountinfo, end }
+    const isolation = readBack(planned.isolation, plan, holder.mountinfo())
+    return { holder, root, isolation, privateTmp: plan.privateTmp, end }
   } catch (error) {
     await holder.end()
     if (input.record !== false) {

@@ -166,21 +166,15 @@ const reopen = async (parts: RecoveryParts, row: WorkspaceRow): Promise<OpenTree
       record: false,
       directory: path.join(parts.store.directory, "cache"),
       work,
-      plan: {
-        ...withoutProtection,
-        workspacePath: stage,
-        overlayOptions: row.mountOptions,
-        bindTree: null,
-        stage,
-        makeBelow: null
-      }
+      mounts: { workspacePath: stage, overlayOptions: row.mountOptions, bindTree: null, stage, makeBelow: null },
+      protect: () => ({ plan: withoutProtection, isolation: notIsolated })
     }
   )
   return {
     ...common,
     ...held,
     path: stage,
-    inside: insideOf(held.holder, { privateTmp: false, isolation: "none" }),
+    inside: insideOf(held.holder, held),
     harvestInput: (spool) => ({
       kind: "overlay",
       upper: bytesOf(content),
