@@ -32,7 +32,12 @@ export const prefixes = {
   verdict: "vrd_",
   handoff: "hnd_",
   run: "run_",
-  pin: "pin_"
+  pin: "pin_",
+  gate: "gate_",
+  obligation: "obl_",
+  source: "src_",
+  packet: "pkt_",
+  delivery: "dlv_"
 } as const
 
 export type IdKind = keyof typeof prefixes

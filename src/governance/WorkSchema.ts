@@ -4,6 +4,9 @@
  */
 import type { Migration } from "../sqlite/Database.ts"
 
+/** Step 3, entity by entity: each file that teaches an entity's rules exports its tables. */
+const complete: readonly string[] = []
+
 export const workMigrations: readonly Migration[] = [
   {
     version: 1,
@@ -210,5 +213,6 @@ CREATE INDEX quota_reservation ON quota_event (reservation);
 CREATE INDEX lease_expiry ON lease (expires_at) WHERE released_at IS NULL;
 ALTER TABLE acceptance ADD COLUMN requirement TEXT;
 `
-  }
+  },
+  { version: 3, name: "governance, complete", sql: complete.join("\n") }
 ]

@@ -1,0 +1,54 @@
+/**
+ * The frontier of a goal: everything that is still open below it, kind by kind.
+ * Promise: an entity that can keep a goal open names itself here, so that "nothing is left" is one question with one answer; a
+ * part that cannot be read counts as open. Rules: G12, G22.
+ */
+import { row } from "./Handler.ts"
+import type { Load } from "./Module.ts"
+
+/** What is open of one kind: how many, and the ids of the first hundred. */
+export interface OpenPart {
+  readonly kind: string
+  readonly count: number
+  readonly ids: readonly string[]
+}
+
+/** How many ids a part names. Its count is always whole. */
+export const mostNamed = 100
+
+/** One kind of open thing: its rows are those of `table` that belong to the goal and satisfy `where`. */
+export interface FrontierKind {
+  readonly kind: string
+  readonly load: (goal: string, now: number) => Load<OpenPart>
+}
+
+/** A kind whose open things are the rows of one table. `id` names them. */
+export const openRows = (kind: string, table: string, where: string, id = "id"): FrontierKind => ({
+  kind,
+  *load(goal) {
+    const count = Number((yield* row(`SELECT count(*) AS n FROM ${table} WHERE goal = ? AND ${where}`, goal))?.["n"])
+    if (count === 0) return { kind, count, ids: [] }
+    const found = yield {
+      sql: `SELECT ${id} AS id FROM ${table} WHERE goal = ? AND ${where} ORDER BY ${id} LIMIT ${mostNamed}`,
+      params: [goal]
+    }
+    return { kind, count, ids: found.map((one) => String(one["id"])) }
+  }
+})
+
+/** Every kind that can keep a goal open. */
+export const frontierKinds: readonly FrontierKind[] = [
+  openRows("todo", "todo", "state IN ('open', 'deferred')"),
+  openRows("turn", "turn", "state = 'open'"),
+  openRows("candidate", "candidate", "state IN ('planned', 'unknown')")
+]
+
+/** The parts that are not empty. */
+export function* loadFrontier(goal: string, now: number): Load<readonly OpenPart[]> {
+  const parts: OpenPart[] = []
+  for (const kind of frontierKinds) {
+    const part = yield* kind.load(goal, now)
+    if (part.count > 0) parts.push(part)
+  }
+  return parts
+}
