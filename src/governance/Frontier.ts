@@ -5,6 +5,7 @@
  */
 import { row } from "./Handler.ts"
 import type { Load } from "./Module.ts"
+import { openSources } from "./Source.ts"
 
 /** What is open of one kind: how many, and the ids of the first hundred. */
 export interface OpenPart {
@@ -40,7 +41,9 @@ export const openRows = (kind: string, table: string, where: string, id = "id"):
 export const frontierKinds: readonly FrontierKind[] = [
   openRows("todo", "todo", "state IN ('open', 'deferred')"),
   openRows("turn", "turn", "state = 'open'"),
-  openRows("candidate", "candidate", "state IN ('planned', 'unknown')")
+  openRows("candidate", "candidate", "state IN ('planned', 'unknown')"),
+  openRows("unreadableSource", "source", openSources.unreadable),
+  openRows("unreadSource", "source", openSources.unread)
 ]
 
 /** The parts that are not empty. */

@@ -89,6 +89,13 @@ export class ScopeConflict extends Schema.TaggedError<ScopeConflict>()("ScopeCon
   )
 }) {}
 
+/** The source is in a state that does not allow this: it is retired, or said to be unreadable (G12). */
+export class SourceState extends Schema.TaggedError<SourceState>()("SourceState", {
+  ...errorFields("SOURCE_STATE"),
+  source: Schema.String,
+  state: Schema.String
+}) {}
+
 /** The budget does not hold the amount that was asked for (G50). */
 export class QuotaExceeded extends Schema.TaggedError<QuotaExceeded>()("QuotaExceeded", {
   ...errorFields("QUOTA_EXCEEDED"),

@@ -30,7 +30,8 @@ import type { DecideContext, Load } from "./Module.ts"
 import { closed, Spend, spendReserved, spendUnreserved } from "./QuotaLedger.ts"
 import { loadOwed, type Owed, owedBy, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
 import { requirementOf } from "./Requirement.ts"
-import { Continuation, completeTodo } from "./Todo.ts"
+import { loadNamedReads, readsOfGoal, type SourceRecord } from "./Source.ts"
+import { Continuation, completeTodo, successorsOf } from "./Todo.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
 import { inPhase, type TurnRecord, turnTable } from "./TurnRecord.ts"
 
@@ -139,7 +140,12 @@ interface State {
   readonly candidate: CandidateRecord | undefined
   readonly evidence: readonly (EvidenceRecord | undefined)[]
   readonly verdictEvidence: readonly (EvidenceRecord | undefined)[]
+  /** Sources that the successors require. */
+  readonly reads: ReadonlyMap<string, SourceRecord>
 }
+
+/** The todos that the settlement makes. */
+const madeBy = ({ todo }: Settle) => (todo.action === "complete" ? successorsOf(todo.continuation) : [])
 
 function* load(input: Settle): Load<State> {
   const turn = input.turn === undefined ? undefined : yield* turnTable.first("id = ?", input.turn)
@@ -159,7 +165,8 @@ function* load(input: Settle): Load<State> {
         ? yield* candidateTable.first("identity = ? AND goal = ? AND state = 'recorded'", input.candidate, input.goal)
         : undefined,
     evidence: yield* loadEvidence(input.evidence),
-    verdictEvidence: acceptance === undefined ? [] : yield* loadEvidence(acceptance.evidence)
+    verdictEvidence: acceptance === undefined ? [] : yield* loadEvidence(acceptance.evidence),
+    reads: yield* loadNamedReads(madeBy(input))
   }
 }
 
@@ -281,6 +288,7 @@ const settle = handler({
       const lease = yield* passFence(state.lease, input.fence, context.now)
       const turn = yield* settledTurn(state.turn, input, lease)
       yield* ofGoal(goal.id, input.evidence, state.evidence)
+      yield* readsOfGoal(goal.id, madeBy(input), state.reads)
       if (typeof input.acceptance === "string" && state.acceptance?.goal !== goal.id) {
         return yield* Result.fail(notFound("acceptance", input.acceptance))
       }

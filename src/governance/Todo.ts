@@ -23,6 +23,7 @@ import { isLive, type LeaseRecord, loadLease, passWayOut, released } from "./Lea
 import type { DecideContext, JournalEvent, Load } from "./Module.ts"
 import { spendUnreserved } from "./QuotaLedger.ts"
 import { loadOwed, type Owed, owedBy } from "./ReservationRecord.ts"
+import { loadNamedReads, readsOfGoal, RequiredReads } from "./Source.ts"
 import { atRevision, type ContinuationRecord, revised, type TodoRecord, todoState, todoTable } from "./TodoRecord.ts"
 
 export type { ContinuationRecord, TodoRecord } from "./TodoRecord.ts"
@@ -44,6 +45,8 @@ const fields = {
   capabilities: Schema.optional(Schema.Array(IdText)),
   writeScopes: Schema.optional(Schema.Array(Scope)),
   excludedAgents: Schema.optional(Schema.Array(IdText)),
+  /** Sources of the goal that have to be read for it (G14). */
+  requiredReads: Schema.optional(RequiredReads),
   acceptance: Schema.optional(Schema.NullOr(Schema.Struct({ validator: IdText })))
 }
 
@@ -74,6 +77,7 @@ const make = (goal: string, spec: TodoSpec, { now, newId }: DecideContext): Todo
   capabilities: spec.capabilities ?? [],
   writeScopes: spec.writeScopes ?? [],
   excludedAgents: spec.excludedAgents ?? [],
+  requiredReads: [...new Set(spec.requiredReads ?? [])],
   acceptance: spec.acceptance ?? null,
   deferredUntil: null,
   deferReason: null,
@@ -83,6 +87,10 @@ const make = (goal: string, spec: TodoSpec, { now, newId }: DecideContext): Todo
   addedAt: now,
   changedAt: now
 })
+
+/** The todos that a continuation makes. */
+export const successorsOf = (continuation: Continuation): readonly TodoSpec[] =>
+  continuation.kind === "successors" ? continuation.todos : []
 
 export interface Completed {
   readonly todo: TodoRecord
@@ -98,8 +106,7 @@ export const completeTodo = (
   context: DecideContext
 ): Result.Result<Completed, TodoState> => {
   if (todo.state !== "open") return Result.fail(todoState(todo))
-  const successors =
-    continuation.kind === "successors" ? continuation.todos.map((s) => make(todo.goal, s, context)) : []
+  const successors = successorsOf(continuation).map((s) => make(todo.goal, s, context))
   const record: ContinuationRecord =
     continuation.kind === "successors" ? { kind: "successors", todos: successors.map((s) => s.id) } : continuation
   const done = revised(todo, { state: "done", continuation: record }, context.now)
@@ -183,9 +190,9 @@ const add = handler({
       named.push(yield* todoTable.first("id = ?", id))
     }
     const waitedFor = input.unblocks === undefined ? new Set<string>() : yield* loadWaitedFor(input.dependsOn ?? [])
-    return { goal, named, waitedFor }
+    return { goal, named, waitedFor, reads: yield* loadNamedReads([input]) }
   },
-  decide: ({ goal, named, waitedFor }, input, context) =>
+  decide: ({ goal, named, waitedFor, reads }, input, context) =>
     Result.gen(function* () {
       if (goal === undefined) return yield* Result.fail(notFound("goal", input.goal))
       if (goal.state === "completed") yield* activeGoal(goal, goal.id)
@@ -193,6 +200,7 @@ const add = handler({
       const unblocks = input.unblocks ?? []
       yield* ofGoal(goal.id, [...dependsOn, ...unblocks], named)
       yield* noCircle("addTodo", waitedFor, unblocks)
+      yield* readsOfGoal(goal.id, [input], reads)
       const todo = make(goal.id, input, context)
       const waiting = named
         .slice(dependsOn.length)
@@ -218,7 +226,11 @@ const edit = handler({
   payload: EditTodo,
   *load(input) {
     const dependsOn = input.dependsOn ?? []
-    return { ...(yield* loadTodo(input.todo, dependsOn)), waitedFor: yield* loadWaitedFor(dependsOn) }
+    return {
+      ...(yield* loadTodo(input.todo, dependsOn)),
+      waitedFor: yield* loadWaitedFor(dependsOn),
+      reads: yield* loadNamedReads([input])
+    }
   },
   decide: (state, input, { now }) =>
     Result.gen(function* () {
@@ -226,6 +238,7 @@ const edit = handler({
       if (todo.state !== "open" && todo.state !== "deferred") return yield* Result.fail(todoState(todo))
       yield* ofGoal(todo.goal, input.dependsOn ?? [], state.named)
       yield* noCircle("editTodo", state.waitedFor, [todo.id])
+      yield* readsOfGoal(todo.goal, [input], state.reads)
       const next = revised(
         todo,
         {
@@ -235,6 +248,7 @@ const edit = handler({
           capabilities: input.capabilities ?? todo.capabilities,
           writeScopes: input.writeScopes ?? todo.writeScopes,
           excludedAgents: input.excludedAgents ?? todo.excludedAgents,
+          requiredReads: input.requiredReads === undefined ? todo.requiredReads : [...new Set(input.requiredReads)],
           acceptance: input.acceptance === undefined ? todo.acceptance : input.acceptance
         },
         now
@@ -304,12 +318,15 @@ const SupersedeTodo = Schema.Struct({
 const supersede = handler({
   type: "supersedeTodo",
   payload: SupersedeTodo,
-  load: (input) => loadTodo(input.todo, [], true),
+  *load(input) {
+    return { ...(yield* loadTodo(input.todo, [], true)), reads: yield* loadNamedReads(input.replacements ?? []) }
+  },
   decide: (state, input, context) =>
     Result.gen(function* () {
       const todo = yield* known(state.todo, input.todo)
       const lease = yield* passWayOut(state.lease, yield* fenceOf(input), context.now)
       if (todo.state !== "open" && todo.state !== "deferred") return yield* Result.fail(todoState(todo))
+      yield* readsOfGoal(todo.goal, input.replacements ?? [], state.reads)
       const replacements = (input.replacements ?? []).map((spec) => make(todo.goal, spec, context))
       const ids = replacements.map((r) => r.id)
       const next = revised(
@@ -342,7 +359,9 @@ const CompleteTodo = Schema.Struct({
 const complete = handler({
   type: "completeTodo",
   payload: CompleteTodo,
-  load: (input) => loadTodo(input.todo),
+  *load(input) {
+    return { ...(yield* loadTodo(input.todo)), reads: yield* loadNamedReads(successorsOf(input.continuation)) }
+  },
   decide: (state, input, context) =>
     Result.gen(function* () {
       const todo = yield* known(state.todo, input.todo)
@@ -358,6 +377,7 @@ const complete = handler({
           })
         )
       }
+      yield* readsOfGoal(todo.goal, successorsOf(input.continuation), state.reads)
       const done = yield* completeTodo(todo, lease, input.continuation, context)
       // A completion without a turn says nothing of its cost: that is owed, not zero (G73).
       const owner = { goal: todo.goal, todo: todo.id, turn: null, agent: lease?.owner ?? input.agent ?? null }

@@ -29,6 +29,8 @@ export interface TodoRecord {
   /** Relative paths that the work may write; a path covers what lies below it. Empty: nothing is claimed. */
   readonly writeScopes: readonly string[]
   readonly excludedAgents: readonly string[]
+  /** Sources that have to be read for this work, by id (G14). */
+  readonly requiredReads: readonly string[]
   /** When set, only a settlement accepted by this validator completes the todo. */
   readonly acceptance: { readonly validator: string } | null
   readonly deferredUntil: number | null
@@ -50,6 +52,7 @@ export const todoTable = recordTable<TodoRecord>("todo", ["id"], {
   capabilities: "json",
   writeScopes: "json",
   excludedAgents: "json",
+  requiredReads: "json",
   acceptance: "json",
   deferredUntil: "value",
   deferReason: "value",

@@ -15,6 +15,7 @@ import { nextWorkHandlers } from "./NextWork.ts"
 import { quotaHandlers } from "./Quota.ts"
 import { projectQuota } from "./QuotaSum.ts"
 import { settlementHandlers, settlementTable } from "./Settlement.ts"
+import { projectRequired, sourceHandlers, sourceReadTable, sourceTable } from "./Source.ts"
 import { todoHandlers } from "./Todo.ts"
 import { todoTable } from "./TodoRecord.ts"
 import { turnHandlers } from "./Turn.ts"
@@ -32,7 +33,8 @@ const handlers: ReadonlyMap<string, Handler> = new Map(
     ...acceptanceHandlers,
     ...settlementHandlers,
     ...turnHandlers,
-    ...candidateHandlers
+    ...candidateHandlers,
+    ...sourceHandlers
   })
 )
 
@@ -46,14 +48,16 @@ const puts =
 const projections: { readonly [kind: string]: Projection } = {
   goal: puts(goalTable),
   agent: puts(agentTable),
-  todo: puts(todoTable),
+  todo: (event) => [todoTable.put(event.data as never), ...projectRequired(event)],
   lease: puts(leaseTable),
   quota: projectQuota,
   evidence: puts(evidenceTable),
   acceptance: puts(acceptanceTable),
   settlement: puts(settlementTable),
   turn: puts(turnTable),
-  candidate: puts(candidateTable)
+  candidate: puts(candidateTable),
+  source: puts(sourceTable),
+  read: puts(sourceReadTable)
 }
 
 function* nothing(): Load<undefined> {
