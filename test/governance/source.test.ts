@@ -76,7 +76,7 @@ test("G14 a todo requires sources of its own goal, and so do its successors and 
   const source = await register(bench, goal, "the contract")
   const wrong = { requiredReads: [stranger.id] }
   const right = { title: "t", requiredReads: [source.id, source.id] }
-  const missing = { code: "NOT_FOUND", kind: "source", id: stranger.id }
+  const missing = { code: "NOT_FOUND", kind: "source", id: stranger.id } as const
   const todo = await newTodo(bench, goal)
   const { fence } = await hold(bench, todo)
   const successors = (requiredReads: readonly string[]) =>
