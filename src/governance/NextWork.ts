@@ -9,7 +9,7 @@ import { writer } from "./Authority.ts"
 import { IdText } from "./Field.ts"
 import { activeGoal, type AgentRecord, agentTable, type GoalRecord, knownAgent, loadGoal } from "./Goal.ts"
 import type { GoalNotActive, NotFound, ScopeConflict } from "./GovernanceError.ts"
-import { decided, type Handlers, handler, row, rows } from "./Handler.ts"
+import { decided, type Handlers, handler, row } from "./Handler.ts"
 import {
   Binding,
   grant,
@@ -22,8 +22,9 @@ import {
   Ttl
 } from "./Lease.ts"
 import type { Load } from "./Module.ts"
+import { loadUnavailable, loadReadyQueue, nextReady } from "./ReadyQueue.ts"
 import { todoCommands } from "./Todo.ts"
-import { claimable, obstacles, type TodoRecord, todoTable } from "./TodoRecord.ts"
+import { claimable, obstacles, type TodoRecord } from "./TodoRecord.ts"
 
 /** Why unfinished todos were not given to this agent. Each todo counts once, under its first reason. */
 export interface Withheld {
@@ -65,20 +66,14 @@ interface Considered {
 interface State {
   readonly goal: GoalRecord | undefined
   readonly agent: AgentRecord | undefined
-  /** Live leases with write scopes, for the conflicts. */
-  readonly scoped: readonly LeaseRecord[]
-  /** The best todo without an obstacle; when there is none, `unfinished` holds every unfinished one (G22). */
+  /** The best todo without an obstacle. */
   readonly best: Considered | undefined
   readonly blocked: readonly Blocked[]
-  readonly unfinished: readonly Considered[]
+  /** There when nothing could be given: why, with everything counted (G22). */
+  readonly withheld: Withheld | undefined
 }
 
-const page = 64
 const mostBlocked = 100
-const free = "(l.todo IS NULL OR l.released_at IS NOT NULL OR l.expires_at <= ?)"
-const best = "ORDER BY t.priority DESC, t.added_at, t.id"
-const unfinished =
-  "SELECT t.* FROM todo t LEFT JOIN lease l ON l.todo = t.id WHERE t.goal = ? AND t.state IN ('open', 'deferred')"
 
 function* consider(todo: TodoRecord): Load<Considered> {
   const unmet: string[] = []
@@ -97,24 +92,28 @@ const obstacle = (seen: Considered, agent: AgentRecord, scoped: readonly LeaseRe
 function* load(input: { readonly goal: string; readonly agent: string }, now: number): Load<State> {
   const goal = yield* loadGoal(input.goal)
   const agent = yield* agentTable.first("goal = ? AND agent_id = ?", input.goal, input.agent)
+  if (agent === undefined) return { goal, agent, best: undefined, blocked: [], withheld: undefined }
+  // Live leases with write scopes, for the conflicts.
   const scoped = yield* loadScoped(input.goal)
-  if (agent === undefined) return { goal, agent, scoped, best: undefined, blocked: [], unfinished: [] }
   const blocked: Blocked[] = []
-  // Pages keep the common case short; they end only with the list, so nothing is hidden by them.
-  for (let offset = 0; ; offset += page) {
-    const found = yield* rows(`${unfinished} AND ${free} ${best} LIMIT ${page} OFFSET ?`, input.goal, now, offset)
-    for (const todo of found.map(todoTable.read)) {
-      const seen = yield* consider(todo)
-      const why = obstacle(seen, agent, scoped, now)
-      if (why === undefined) return { goal, agent, scoped, best: seen, blocked, unfinished: [] }
-      if (why === "scopeConflict" && blocked.length < mostBlocked)
-        blocked.push({ todo: todo.id, conflicts: scopeConflicts(todo.id, todo.writeScopes, scoped, now) })
-    }
-    if (found.length < page) break
+  let conflicting = 0
+  let queue = yield* loadReadyQueue(input.goal, agent, now)
+  // Ends only with the queue, so nothing is hidden by its pages.
+  for (;;) {
+    const { todo, queue: rest } = yield* nextReady(queue)
+    if (todo === undefined) break
+    queue = rest
+    const seen = yield* consider(todo)
+    const why = obstacle(seen, agent, scoped, now)
+    if (why === undefined) return { goal, agent, best: seen, blocked, withheld: undefined }
+    // What else the records say of a proposed todo is counted by loadUnavailable.
+    if (why !== "scopeConflict") continue
+    conflicting += 1
+    if (blocked.length < mostBlocked)
+      blocked.push({ todo: todo.id, conflicts: scopeConflicts(todo.id, todo.writeScopes, scoped, now) })
   }
-  const all: Considered[] = []
-  for (const todo of (yield* rows(unfinished, input.goal)).map(todoTable.read)) all.push(yield* consider(todo))
-  return { goal, agent, scoped, best: undefined, blocked, unfinished: all }
+  const withheld = { ...(yield* loadUnavailable(input.goal, agent, now)), scopeConflict: conflicting }
+  return { goal, agent, best: undefined, blocked, withheld }
 }
 
 const take = handler({
@@ -126,17 +125,12 @@ const take = handler({
       yield* activeGoal(state.goal, input.goal)
       const agent = yield* knownAgent(state.agent, input.agent)
       if (state.best === undefined) {
-        const withheld = { leased: 0, deferred: 0, blocked: 0, excluded: 0, capability: 0, scopeConflict: 0 }
-        for (const seen of state.unfinished) {
-          const why = obstacle(seen, agent, state.scoped, context.now)
-          if (why !== undefined) withheld[why] += 1
-        }
-        const count = state.unfinished.length
+        const withheld = state.withheld!
         return decided([], {
           _tag: "none",
           blocked: state.blocked,
-          reason: count === 0 ? "nothingUnfinished" : "allWithheld",
-          withheld: { unfinished: count, ...withheld }
+          reason: withheld.unfinished === 0 ? "nothingUnfinished" : "allWithheld",
+          withheld
         } satisfies NextWork)
       }
       const { todo, lease: old, unmet } = state.best

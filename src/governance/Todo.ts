@@ -23,6 +23,7 @@ import { isLive, type LeaseRecord, loadLease, passWayOut, released } from "./Lea
 import type { DecideContext, JournalEvent, Load } from "./Module.ts"
 import { spendUnreserved } from "./QuotaLedger.ts"
 import { loadOwed, type Owed, owedBy } from "./ReservationRecord.ts"
+import { loadDependents } from "./ReadyQueue.ts"
 import { loadNamedReads, readsOfGoal, RequiredReads } from "./Source.ts"
 import { atRevision, type ContinuationRecord, revised, type TodoRecord, todoState, todoTable } from "./TodoRecord.ts"
 
@@ -136,14 +137,12 @@ function* loadTodo(id: string, named: readonly string[] = [], dependents = false
   const others: (TodoRecord | undefined)[] = []
   for (const other of named) others.push(yield* todoTable.first("id = ?", other))
   if (todo === undefined) return { todo, goal: undefined, lease: undefined, named: others, dependents: [] }
-  const live =
-    dependents && (yield* todoTable.find("goal = ? AND state IN ('open', 'deferred') ORDER BY id", todo.goal))
   return {
     todo,
     goal: yield* loadGoal(todo.goal),
     lease: yield* loadLease(id),
     named: others,
-    dependents: live === false ? [] : live.filter((other) => other.dependsOn.includes(id))
+    dependents: dependents ? yield* loadDependents(id) : []
   }
 }
 

@@ -9,15 +9,15 @@ import { candidateHandlers, candidateTable } from "./CandidateRecord.ts"
 import { evidenceHandlers, evidenceTable } from "./Evidence.ts"
 import { agentTable, goalHandlers, goalTable } from "./Goal.ts"
 import { type Handler, invalidInput } from "./Handler.ts"
-import { leaseHandlers, leaseLapsed, leaseTable } from "./Lease.ts"
+import { leaseHandlers, leaseLapsed } from "./Lease.ts"
 import type { AuthorityModule, JournalEvent, Load, Statement } from "./Module.ts"
 import { nextWorkHandlers } from "./NextWork.ts"
 import { quotaHandlers } from "./Quota.ts"
 import { projectQuota } from "./QuotaSum.ts"
+import { projectLease, projectTodo } from "./ReadyQueue.ts"
 import { settlementHandlers, settlementTable } from "./Settlement.ts"
 import { projectRequired, sourceHandlers, sourceReadTable, sourceTable } from "./Source.ts"
 import { todoHandlers } from "./Todo.ts"
-import { todoTable } from "./TodoRecord.ts"
 import { turnHandlers } from "./Turn.ts"
 import { turnTable } from "./TurnRecord.ts"
 import { workMigrations } from "./WorkSchema.ts"
@@ -48,8 +48,8 @@ const puts =
 const projections: { readonly [kind: string]: Projection } = {
   goal: puts(goalTable),
   agent: puts(agentTable),
-  todo: (event) => [todoTable.put(event.data as never), ...projectRequired(event)],
-  lease: puts(leaseTable),
+  todo: (event) => [...projectTodo(event), ...projectRequired(event)],
+  lease: projectLease,
   quota: projectQuota,
   evidence: puts(evidenceTable),
   acceptance: puts(acceptanceTable),

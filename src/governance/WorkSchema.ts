@@ -3,10 +3,11 @@
  * Promise: written by Authority commands only (G1); a released step is never edited, a change is a further step (G5).
  */
 import type { Migration } from "../sqlite/Database.ts"
+import { readyQueueTables } from "./ReadyQueue.ts"
 import { sourceTables } from "./Source.ts"
 
 /** Step 3, entity by entity: each file that teaches an entity's rules exports its tables. */
-const complete: readonly string[] = [sourceTables]
+const complete: readonly string[] = [readyQueueTables, sourceTables]
 
 export const workMigrations: readonly Migration[] = [
   {
