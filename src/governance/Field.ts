@@ -9,6 +9,11 @@ export const IdText = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLen
 export const Title = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(300))
 /** A bounded, public-safe sentence or two. */
 export const Summary = Schema.String.check(Schema.isMaxLength(2000))
+/** Why, in words: never empty. */
+export const Reason = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(2000))
+/** A person, by the name that the application knows. What only a person may do takes nobody else. */
+export const Person = Schema.Struct({ role: Schema.Literal("person"), name: IdText })
+export type Person = typeof Person.Type
 export const DigestText = Schema.String.check(Schema.isPattern(/^sha256:[0-9a-f]{64}$/))
 export const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1_000_000_000))
 /**

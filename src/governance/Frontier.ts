@@ -39,6 +39,7 @@ export const openRows = (kind: string, table: string, where: string, id = "id"):
 
 /** Every kind that can keep a goal open. */
 export const frontierKinds: readonly FrontierKind[] = [
+  openRows("obligation", "obligation", "state = 'open'"),
   openRows("todo", "todo", "state IN ('open', 'deferred')"),
   openRows("turn", "turn", "state = 'open'"),
   openRows("candidate", "candidate", "state IN ('planned', 'unknown')"),

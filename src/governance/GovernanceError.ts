@@ -171,6 +171,28 @@ export class NotPublic extends Schema.TaggedError<NotPublic>()("NotPublic", {
   field: Schema.String
 }) {}
 
+/** The todo must be attempted before it is put aside, retired or completed (G15). */
+export class ObligationOpen extends Schema.TaggedError<ObligationOpen>()("ObligationOpen", {
+  ...errorFields("OBLIGATION_OPEN"),
+  todo: Schema.String,
+  obligations: Schema.Array(Schema.Struct({ id: Schema.String, reason: Schema.String }))
+}) {}
+
+/** The obligation was met or waived before. */
+export class ObligationClosed extends Schema.TaggedError<ObligationClosed>()("ObligationClosed", {
+  ...errorFields("OBLIGATION_CLOSED"),
+  obligation: Schema.String,
+  state: Schema.String
+}) {}
+
+/** What was named is no attempt at what the obligation asks for (G15). */
+export class NotAttempted extends Schema.TaggedError<NotAttempted>()("NotAttempted", {
+  ...errorFields("NOT_ATTEMPTED"),
+  obligation: Schema.String,
+  /** The turn or settlement that was named. */
+  attempt: Schema.String
+}) {}
+
 export const notFound = (kind: string, id: string): NotFound =>
   new NotFound({
     message: `There is no ${kind} ${id} in this authority.`,

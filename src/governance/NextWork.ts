@@ -1,7 +1,7 @@
 /**
  * Choosing work: which todo an agent gets next, and taking it, in one commit.
  * Promise: selecting and claiming is one step, so two agents never get the same todo; "nothing to do" comes with the count
- * of everything unfinished and why it was not given, whatever the length of the list. Rules: G22, G33, G34; C50, C53.
+ * of everything unfinished and why it was not given, whatever the length of the list. Rules: G15, G22, G33, G34; C50, C53.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -9,7 +9,7 @@ import { writer } from "./Authority.ts"
 import { IdText } from "./Field.ts"
 import { activeGoal, type AgentRecord, agentTable, type GoalRecord, knownAgent, loadGoal } from "./Goal.ts"
 import type { GoalNotActive, NotFound, ScopeConflict } from "./GovernanceError.ts"
-import { decided, type Handlers, handler, row } from "./Handler.ts"
+import { decided, type Handlers, handler, row, rows } from "./Handler.ts"
 import {
   Binding,
   grant,
@@ -24,7 +24,7 @@ import {
 import type { Load } from "./Module.ts"
 import { loadUnavailable, loadReadyQueue, nextReady } from "./ReadyQueue.ts"
 import { todoCommands } from "./Todo.ts"
-import { claimable, obstacles, type TodoRecord } from "./TodoRecord.ts"
+import { claimable, obstacles, type TodoRecord, todoTable } from "./TodoRecord.ts"
 
 /** Why unfinished todos were not given to this agent. Each todo counts once, under its first reason. */
 export interface Withheld {
@@ -75,6 +75,12 @@ interface State {
 
 const mostBlocked = 100
 
+/** What must be attempted goes before every priority: behind a stream of better-liked work it would be advice (G15). */
+const obliged =
+  "SELECT t.* FROM obligation o JOIN todo t ON t.id = o.todo LEFT JOIN lease l ON l.todo = t.id " +
+  "WHERE o.goal = ? AND o.state = 'open' AND t.state IN ('open', 'deferred') " +
+  "AND (l.todo IS NULL OR l.released_at IS NOT NULL OR l.expires_at <= ?) ORDER BY t.priority DESC, t.added_at, t.id"
+
 function* consider(todo: TodoRecord): Load<Considered> {
   const unmet: string[] = []
   for (const id of todo.dependsOn) {
@@ -95,6 +101,12 @@ function* load(input: { readonly goal: string; readonly agent: string }, now: nu
   if (agent === undefined) return { goal, agent, best: undefined, blocked: [], withheld: undefined }
   // Live leases with write scopes, for the conflicts.
   const scoped = yield* loadScoped(input.goal)
+  for (const todo of (yield* rows(obliged, input.goal, now)).map(todoTable.read)) {
+    const seen = yield* consider(todo)
+    if (obstacle(seen, agent, scoped, now) === undefined) {
+      return { goal, agent, best: seen, blocked: [], withheld: undefined }
+    }
+  }
   const blocked: Blocked[] = []
   let conflicting = 0
   let queue = yield* loadReadyQueue(input.goal, agent, now)
@@ -160,7 +172,8 @@ export const nextWorkHandlers: Handlers = take
 export const Todos = {
   ...todoCommands,
   /**
-   * Selects the best todo that the agent may take now and claims it, in one commit.
+   * Selects the best todo that the agent may take now and claims it, in one commit. What must be attempted (an open obligation)
+   * goes before everything else; then higher priority, then older.
    * Answers `{ _tag: "claimed", todo, lease }`, or `{ _tag: "none", reason, withheld }` with the count behind each reason.
    * Errors: `GoalNotActive`, `NotFound` (goal, or agent not registered).
    */

@@ -20,6 +20,7 @@ import {
   LeaseLost,
   type NotFound,
   notFound,
+  type ObligationOpen,
   type PhaseOrder,
   type ReservationClosed,
   type TodoState
@@ -27,6 +28,7 @@ import {
 import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
 import { type LeaseRecord, loadLease, passFence, released } from "./Lease.ts"
 import type { DecideContext, Load } from "./Module.ts"
+import { attempts, loadObligationsOver, met, type ObligationRecord, unobliged } from "./ObligationRecord.ts"
 import { closed, Spend, spendReserved, spendUnreserved } from "./QuotaLedger.ts"
 import { loadOwed, type Owed, owedBy, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
 import { requirementOf } from "./Requirement.ts"
@@ -142,6 +144,8 @@ interface State {
   readonly verdictEvidence: readonly (EvidenceRecord | undefined)[]
   /** Sources that the successors require. */
   readonly reads: ReadonlyMap<string, SourceRecord>
+  /** What must be attempted, and may be met by this. */
+  readonly obligations: readonly ObligationRecord[]
 }
 
 /** The todos that the settlement makes. */
@@ -166,7 +170,8 @@ function* load(input: Settle): Load<State> {
         : undefined,
     evidence: yield* loadEvidence(input.evidence),
     verdictEvidence: acceptance === undefined ? [] : yield* loadEvidence(acceptance.evidence),
-    reads: yield* loadNamedReads(madeBy(input))
+    reads: yield* loadNamedReads(madeBy(input)),
+    obligations: yield* loadObligationsOver(input.goal, input.fence.todo)
   }
 }
 
@@ -301,6 +306,13 @@ const settle = handler({
           invalid("", "notPassed", `Todo ${todo.id} is completed only by an accepted settlement.`)
         )
       }
+      const meets = state.obligations.filter((one) => turn === undefined || attempts(turn, one))
+      if (fate.action === "complete") {
+        yield* unobliged(
+          todo.id,
+          state.obligations.filter((one) => one.todo === todo.id && !meets.includes(one))
+        )
+      }
       const cost = yield* payFor(state, input, todo, turn, context)
       const done =
         fate.action === "complete"
@@ -340,6 +352,7 @@ const settle = handler({
           fact("settlement.settled", record.id, { ...record, receipt }),
           cost.event,
           ...done.events,
+          ...meets.map((one) => met(one, { turn: turn?.id ?? null, settlement: input.effectId }, context.now)),
           ...(settledTurnRecord === undefined ? [] : [fact("turn.settled", settledTurnRecord.id, settledTurnRecord)])
         ],
         receipt
@@ -359,13 +372,15 @@ export const Settlements = {
    * the reservation is then kept and `owed` names the call that settles it. When the todo's requirement was corrected after the
    * turn was admitted, result and cost are kept, the todo stays open, and the outcome is `staleContext` whatever was asked (`stale`
    * says so), unless the acceptance is of the new requirement.
-   * Errors: `LeaseLost` (stop first), `AcceptanceInvalid`, `EvidenceMissing`, `IdentityConflict`, `PhaseOrder`,
+   * Open obligations that the turn attempted are met in this commit; a turn whose host never answered met none.
+   * Errors: `LeaseLost` (stop first), `ObligationOpen` (completing work that must be attempted first), `AcceptanceInvalid`, `EvidenceMissing`, `IdentityConflict`, `PhaseOrder`,
    * `ReservationClosed`, `TodoState`, `GoalNotActive` (kept until resumed), `NotFound`.
    */
   settle: writer<
     Settle,
     Settlement,
     | LeaseLost
+    | ObligationOpen
     | AcceptanceInvalid
     | EvidenceMissing
     | IdentityConflict

@@ -15,12 +15,14 @@ import {
   type LeaseLost,
   type NotFound,
   notFound,
+  type ObligationOpen,
   type RevisionConflict,
   type TodoState
 } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler, invalidInput } from "./Handler.ts"
 import { isLive, type LeaseRecord, loadLease, passWayOut, released } from "./Lease.ts"
 import type { DecideContext, JournalEvent, Load } from "./Module.ts"
+import { loadObligationsOn, type ObligationRecord, unobliged } from "./ObligationRecord.ts"
 import { spendUnreserved } from "./QuotaLedger.ts"
 import { loadOwed, type Owed, owedBy } from "./ReservationRecord.ts"
 import { loadDependents } from "./ReadyQueue.ts"
@@ -130,19 +132,24 @@ interface Loaded {
   readonly named: readonly (TodoRecord | undefined)[]
   /** Open todos of the goal that depend on this one. */
   readonly dependents: readonly TodoRecord[]
+  /** Why it must be attempted first. */
+  readonly obligations: readonly ObligationRecord[]
 }
 
 function* loadTodo(id: string, named: readonly string[] = [], dependents = false): Load<Loaded> {
   const todo = yield* todoTable.first("id = ?", id)
   const others: (TodoRecord | undefined)[] = []
   for (const other of named) others.push(yield* todoTable.first("id = ?", other))
-  if (todo === undefined) return { todo, goal: undefined, lease: undefined, named: others, dependents: [] }
+  if (todo === undefined) {
+    return { todo, goal: undefined, lease: undefined, named: others, dependents: [], obligations: [] }
+  }
   return {
     todo,
     goal: yield* loadGoal(todo.goal),
     lease: yield* loadLease(id),
     named: others,
-    dependents: dependents ? yield* loadDependents(id) : []
+    dependents: dependents ? yield* loadDependents(id) : [],
+    obligations: yield* loadObligationsOn(todo.goal, id)
   }
 }
 
@@ -273,6 +280,7 @@ const defer = handler({
       const todo = yield* known(state.todo, input.todo)
       const lease = yield* passWayOut(state.lease, yield* fenceOf(input), now)
       if (todo.state !== "open") return yield* Result.fail(todoState(todo))
+      yield* unobliged(todo.id, state.obligations)
       const next = revised(
         todo,
         { state: "deferred", deferredUntil: input.until ?? null, deferReason: input.reason },
@@ -326,6 +334,7 @@ const supersede = handler({
       const lease = yield* passWayOut(state.lease, yield* fenceOf(input), context.now)
       if (todo.state !== "open" && todo.state !== "deferred") return yield* Result.fail(todoState(todo))
       yield* readsOfGoal(todo.goal, input.replacements ?? [], state.reads)
+      yield* unobliged(todo.id, state.obligations)
       const replacements = (input.replacements ?? []).map((spec) => make(todo.goal, spec, context))
       const ids = replacements.map((r) => r.id)
       const next = revised(
@@ -366,6 +375,7 @@ const complete = handler({
       const todo = yield* known(state.todo, input.todo)
       yield* activeGoal(state.goal, todo.goal)
       const lease = yield* passWayOut(state.lease, yield* fenceOf(input), context.now)
+      yield* unobliged(todo.id, state.obligations)
       if (todo.acceptance !== null) {
         return yield* Result.fail(
           new AcceptanceInvalid({
@@ -393,7 +403,7 @@ export const todoHandlers: Handlers = { ...add, ...edit, ...defer, ...reopen, ..
 
 // --- service ---------------------------------------------------------------------------------------------------------
 
-type WayOut = NotFound | TodoState | LeaseLost | LeaseHeld
+type WayOut = NotFound | TodoState | LeaseLost | LeaseHeld | ObligationOpen
 
 /** Todos: adding, changing, finishing. `nextWork` is in `Todos` too: see NextWork.ts. */
 export const todoCommands = {
@@ -401,18 +411,22 @@ export const todoCommands = {
   add: writer<typeof AddTodo.Type, TodoRecord, NotFound | GoalNotActive>("work", "addTodo"),
   /** Changes an unfinished todo at the revision that was read. Errors: `RevisionConflict`, `TodoState`, `NotFound`. */
   edit: writer<typeof EditTodo.Type, TodoRecord, RevisionConflict | TodoState | NotFound>("work", "editTodo"),
-  /** Puts an open todo aside. Errors: `LeaseHeld`, `LeaseLost`, `TodoState`, `NotFound`. */
+  /** Puts an open todo aside. Errors: `ObligationOpen` (attempt it first), `LeaseHeld`, `LeaseLost`, `TodoState`, `NotFound`. */
   defer: writer<typeof DeferTodo.Type, TodoRecord, WayOut>("work", "deferTodo"),
   /** Brings a deferred todo back. Errors: `TodoState`, `NotFound`. */
   reopen: writer<typeof ReopenTodo.Type, TodoRecord, TodoState | NotFound>("work", "reopenTodo"),
-  /** Retires a todo, for good, in favour of others or of none. Errors: `LeaseHeld`, `LeaseLost`, `TodoState`, `NotFound`. */
+  /**
+   * Retires a todo, for good, in favour of others or of none.
+   * Errors: `ObligationOpen` (attempt it first), `LeaseHeld`, `LeaseLost`, `TodoState`, `NotFound`.
+   */
   supersede: writer<typeof SupersedeTodo.Type, TodoRecord & { readonly replacements: readonly TodoRecord[] }, WayOut>(
     "work",
     "supersedeTodo"
   ),
   /**
    * Completes a todo outside a turn: its cost is then owed, see `owed`. Work of a turn is completed by its settlement.
-   * Errors: `LeaseHeld`, `LeaseLost`, `TodoState`, `AcceptanceInvalid` (needs a settlement), `GoalNotActive`, `NotFound`.
+   * Errors: `ObligationOpen` (attempt it first), `LeaseHeld`, `LeaseLost`, `TodoState`, `AcceptanceInvalid` (needs a settlement),
+   * `GoalNotActive`, `NotFound`.
    */
   complete: writer<
     typeof CompleteTodo.Type,

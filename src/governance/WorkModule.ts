@@ -12,6 +12,8 @@ import { type Handler, invalidInput } from "./Handler.ts"
 import { leaseHandlers, leaseLapsed } from "./Lease.ts"
 import type { AuthorityModule, JournalEvent, Load, Statement } from "./Module.ts"
 import { nextWorkHandlers } from "./NextWork.ts"
+import { obligationHandlers } from "./Obligation.ts"
+import { obligationTable } from "./ObligationRecord.ts"
 import { quotaHandlers } from "./Quota.ts"
 import { projectQuota } from "./QuotaSum.ts"
 import { projectLease, projectTodo } from "./ReadyQueue.ts"
@@ -34,7 +36,8 @@ const handlers: ReadonlyMap<string, Handler> = new Map(
     ...settlementHandlers,
     ...turnHandlers,
     ...candidateHandlers,
-    ...sourceHandlers
+    ...sourceHandlers,
+    ...obligationHandlers
   })
 )
 
@@ -57,7 +60,8 @@ const projections: { readonly [kind: string]: Projection } = {
   turn: puts(turnTable),
   candidate: puts(candidateTable),
   source: puts(sourceTable),
-  read: puts(sourceReadTable)
+  read: puts(sourceReadTable),
+  obligation: puts(obligationTable)
 }
 
 function* nothing(): Load<undefined> {

@@ -2,12 +2,13 @@
  * The tables of the work module: projections of its facts, and nothing that the journal does not hold.
  * Promise: written by Authority commands only (G1); a released step is never edited, a change is a further step (G5).
  */
+import { obligationTables } from "./ObligationRecord.ts"
 import type { Migration } from "../sqlite/Database.ts"
 import { readyQueueTables } from "./ReadyQueue.ts"
 import { sourceTables } from "./Source.ts"
 
 /** Step 3, entity by entity: each file that teaches an entity's rules exports its tables. */
-const complete: readonly string[] = [readyQueueTables, sourceTables]
+const complete: readonly string[] = [readyQueueTables, sourceTables, obligationTables]
 
 export const workMigrations: readonly Migration[] = [
   {

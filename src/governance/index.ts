@@ -20,6 +20,8 @@ export { type Binding, type Lease, Leases, leaseTtl, type LeaseView, type Previo
 export { leaseHolds } from "./LeaseAuthority.ts"
 export type * from "./Module.ts"
 export { type Blocked, type NextWork, Todos, type Withheld } from "./NextWork.ts"
+export { Obligations } from "./Obligation.ts"
+export { loadObligations, type ObligationRecord } from "./ObligationRecord.ts"
 export { Quota, type QuotaHistoryEntry, type QuotaStatus } from "./Quota.ts"
 export type { Spend } from "./QuotaLedger.ts"
 export type { AccountFigures, EventReceipt, Figures, Window } from "./QuotaSum.ts"
