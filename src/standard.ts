@@ -12,7 +12,7 @@ import * as Layer from "effect/Layer"
 import { Assembly } from "./assembly/Assembly.ts"
 import { lazyWorkspaces } from "./assembly/LazyWorkspaces.ts"
 import { type AssemblyError, authorityLayer } from "./assembly/Preset.ts"
-import type { ProviderName } from "./assembly/Registry.ts"
+import type { PluginRefused, WorkspacePlugin } from "./assembly/Plugin.ts"
 import { storeDirectory } from "./assembly/StoreDefault.ts"
 import type { ByteSize } from "./base/ByteSize.ts"
 import { exploreModule } from "./explore/ExploreGraph.ts"
@@ -24,6 +24,7 @@ import { Unavailable } from "./workspace/WorkspaceError.ts"
 import { Workspaces } from "./workspace/WorkspaceProvider.ts"
 
 export { Assembly, type AssemblyReport } from "./assembly/Assembly.ts"
+export { type PluginFacts, PluginRefused, type WorkspacePlugin, type WorkspacePluginModule } from "./assembly/Plugin.ts"
 export { type AssemblyError, PresetOptionsError } from "./assembly/Preset.ts"
 
 export interface StandardOptions {
@@ -31,8 +32,13 @@ export interface StandardOptions {
   readonly store?: string
   /** The project that the store is for; the working directory when absent. */
   readonly project?: string
-  /** Which workspace provider the application asks for; `off` answers every workspace call with what to switch on. */
-  readonly workspaces?: "layerfs" | "off"
+  /**
+   * Which workspace provider the application asks for: `layerfs`, or the name of one of `plugins`; `off` answers every workspace
+   * call with what to switch on.
+   */
+  readonly workspaces?: "layerfs" | "off" | (string & {})
+  /** Providers of the application's own. Registering one loads nothing of it; only the one that `workspaces` names is ever used. */
+  readonly plugins?: readonly WorkspacePlugin[]
   /** What the workspace store may hold at most: bytes, or text such as `"2 GiB"`. Beyond it, calls are `StoreQuotaExceeded` (W15). */
   readonly storeQuota?: ByteSize
   /** What one imported project, with all its branches, may add to the store at most. */
@@ -48,51 +54,63 @@ const off = Effect.fail(
   })
 )
 
+const unusable = ({ message, remedy, plugin }: PluginRefused) =>
+  new Unavailable({ what: "workspaces", missing: [plugin], message, remedy })
+
 /** The standard preset as one layer. Errors: as `minimal`; a workspace store's own errors come with its first use. */
 export const standard = (
   options: StandardOptions = {}
 ): Layer.Layer<Authority | Assembly | CommandHosts | Workspaces, AssemblyError> => {
   const wanted = options.workspaces ?? "layerfs"
-  const enabled = new Map<ProviderName, string>([
+  const enabled = new Map<string, string>([
     ["authority-sqlite", "the preset's authority"],
     ["host-process", "the preset's host"]
   ])
   if (wanted === "layerfs") enabled.set("layerfs", "the preset's workspaces")
+  else if (wanted !== "off") enabled.set(wanted, "the application's workspaces")
+  const plugins = options.plugins ?? []
+  const named = Array.isArray(plugins) ? plugins.map((plugin) => plugin?.name).filter((name) => name !== undefined) : []
   const core = authorityLayer({
     preset: "standard",
     options,
     allowed: {
       store: "path",
       project: "path",
-      workspaces: ["layerfs", "off"],
+      workspaces: ["layerfs", "off", ...named],
+      plugins: "list",
       storeQuota: "size",
       projectQuota: "size"
     },
     modules: [workModule, sessionModule, exploreModule],
-    enabled
+    enabled,
+    plugins
   })
   const workspaces = Layer.effect(
     Workspaces,
     Effect.gen(function* () {
       const { registry } = yield* Assembly
       const directory = yield* storeDirectory(options)
+      const { storeQuota, projectQuota } = options
+      const quota = {
+        ...(storeQuota === undefined ? {} : { storeQuota }),
+        ...(projectQuota === undefined ? {} : { projectQuota })
+      }
+      const layerfs = Effect.gen(function* () {
+        const provider = yield* registry.load("layerfs", "first use of a workspace")
+        // The preset has looked at the sizes before anything was opened.
+        return yield* provider
+          .openLayerFs({ store: directory, ...quota })
+          .pipe(Effect.catchTag("StoreOptionInvalid", Effect.die))
+      })
+      const plugin = Effect.gen(function* () {
+        const module = yield* registry
+          .loadWorkspaces(wanted, "first use of a workspace")
+          .pipe(Effect.catchTag("UnknownProvider", Effect.die), Effect.mapError(unusable))
+        return yield* module.openWorkspaces({ store: directory, ...quota })
+      })
+      const chosen = wanted === "layerfs" ? layerfs : plugin
       return yield* lazyWorkspaces(
-        wanted === "off"
-          ? off
-          : Effect.gen(function* () {
-              const provider = yield* registry.load("layerfs", "first use of a workspace")
-              const { storeQuota, projectQuota } = options
-              const quota = {
-                ...(storeQuota === undefined ? {} : { storeQuota }),
-                ...(projectQuota === undefined ? {} : { projectQuota })
-              }
-              // The preset has looked at the sizes before anything was opened.
-              const made = yield* provider
-                .openLayerFs({ store: directory, ...quota })
-                .pipe(Effect.catchTag("StoreOptionInvalid", Effect.die))
-              registry.markReady("layerfs", true)
-              return made
-            })
+        wanted === "off" ? off : Effect.tap(chosen, () => Effect.sync(() => registry.markReady(wanted, true)))
       )
     })
   )

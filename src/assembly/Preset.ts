@@ -14,7 +14,8 @@ import { CommandHosts } from "../host/CommandHosts.ts"
 import type { Busy, StorageFailure, StoreMoved } from "../sqlite/Database.ts"
 import type { StoreLocation } from "../workspace/WorkspaceError.ts"
 import { Assembly, type AssemblyReport } from "./Assembly.ts"
-import { makeRegistry, type ProviderName, type Registry } from "./Registry.ts"
+import { PluginRefused, refusedPlugin, type WorkspacePlugin } from "./Plugin.ts"
+import { builtInNames, makeRegistry, type Registry } from "./Registry.ts"
 import { storeDirectory } from "./StoreDefault.ts"
 
 /** An option of a preset is wrong. Nothing was opened. */
@@ -31,13 +32,20 @@ export interface AuthorityUnusable {
   readonly remedy: string
 }
 
-export type AssemblyError = PresetOptionsError | StoreLocation | AuthorityUnusable | Busy | StoreMoved | StorageFailure
+export type AssemblyError =
+  | PresetOptionsError
+  | PluginRefused
+  | StoreLocation
+  | AuthorityUnusable
+  | Busy
+  | StoreMoved
+  | StorageFailure
 
 /** As in package.json: a test holds the two together. */
 export const coppiceVersion = "0.0.0"
 
-/** What an option may be: a path, a size in bytes (see ByteSize), or one of these words. */
-export type OptionValues = "path" | "size" | readonly string[]
+/** What an option may be: a path, a size in bytes (see ByteSize), a list, or one of these words. */
+export type OptionValues = "path" | "size" | "list" | readonly string[]
 
 export interface PresetParts {
   readonly preset: AssemblyReport["preset"]
@@ -46,7 +54,9 @@ export interface PresetParts {
   /** Every option that the preset has. */
   readonly allowed: Readonly<Record<string, OptionValues>>
   readonly modules: readonly AuthorityModule[]
-  readonly enabled: ReadonlyMap<ProviderName, string>
+  readonly enabled: ReadonlyMap<string, string>
+  /** Providers of the application, as it gave them: not looked at yet. */
+  readonly plugins?: readonly WorkspacePlugin[] | undefined
 }
 
 const report = (parts: PresetParts, registry: Registry): AssemblyReport => ({
@@ -75,7 +85,9 @@ const wrongOption = ({ preset, options, allowed }: PresetParts): PresetOptionsEr
         ? typeof value === "string" && value !== ""
         : values === "size"
           ? parseByteSize(value) !== undefined
-          : values.includes(value as string)
+          : values === "list"
+            ? Array.isArray(value)
+            : values.includes(value as string)
     if (value !== undefined && !fits) {
       return new PresetOptionsError({
         option,
@@ -85,7 +97,9 @@ const wrongOption = ({ preset, options, allowed }: PresetParts): PresetOptionsEr
             ? "Give the path of a directory."
             : values === "size"
               ? 'Give whole bytes from 0 up, or text such as "64 MiB".'
-              : `Give one of ${values.join(", ")}.`
+              : values === "list"
+                ? "Give a list; an empty one is fine."
+                : `Give one of ${values.join(", ")}.`
       })
     }
   }
@@ -94,13 +108,16 @@ const wrongOption = ({ preset, options, allowed }: PresetParts): PresetOptionsEr
 
 /** The authority, the assembly and the command hosts of a preset. */
 export const authorityLayer = (parts: PresetParts): Layer.Layer<Authority | Assembly | CommandHosts, AssemblyError> => {
-  const registry = makeRegistry(parts.enabled)
+  const plugins = Array.isArray(parts.plugins) ? parts.plugins : []
+  const refused = refusedPlugin(plugins, builtInNames)
+  const registry = makeRegistry(parts.enabled, refused === undefined ? plugins : [])
   const assembly = Layer.succeed(Assembly, { read: () => report(parts, registry), registry })
   const authority = Layer.effect(
     Authority,
     Effect.gen(function* () {
       const wrong = wrongOption(parts)
       if (wrong !== undefined) return yield* wrong
+      if (refused !== undefined) return yield* refused
       const directory = yield* storeDirectory(parts.options)
       const provider = yield* registry.load("authority-sqlite", "opened by the preset")
       const store = yield* provider.sqliteAuthority({ directory, modules: parts.modules })

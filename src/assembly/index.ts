@@ -1,5 +1,12 @@
 /** `coppice/assembly`: what a preset resolved to, and the providers that exist. */
 export { Assembly, type AssemblyReport } from "./Assembly.ts"
+export {
+  contracts,
+  type PluginFacts,
+  PluginRefused,
+  type WorkspacePlugin,
+  type WorkspacePluginModule
+} from "./Plugin.ts"
 export { type AssemblyError, coppiceVersion, PresetOptionsError } from "./Preset.ts"
 export {
   type Part,
