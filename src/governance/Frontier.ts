@@ -44,7 +44,8 @@ export const frontierKinds: readonly FrontierKind[] = [
   openRows("turn", "turn", "state = 'open'"),
   openRows("candidate", "candidate", "state IN ('planned', 'unknown')"),
   openRows("unreadableSource", "source", openSources.unreadable),
-  openRows("unreadSource", "source", openSources.unread)
+  openRows("unreadSource", "source", openSources.unread),
+  openRows("effect", "external_effect", "unresolved = 1")
 ]
 
 /** The parts that are not empty. */

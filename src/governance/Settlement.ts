@@ -10,6 +10,8 @@ import { type AcceptanceRecord, acceptanceTable, carries, invalid } from "./Acce
 import { reader, writer } from "./Authority.ts"
 import { type CandidateRecord, candidateTable } from "./CandidateRecord.ts"
 import { DigestText, Fence, IdText, Ids, Summary } from "./Field.ts"
+import type { EffectUnresolved } from "./EffectError.ts"
+import { loadUnresolvedOf, noneUnresolved } from "./EffectRecord.ts"
 import { type EvidenceRecord, loadEvidence, ofGoal } from "./Evidence.ts"
 import { activeGoal, type GoalRecord, loadGoal } from "./Goal.ts"
 import {
@@ -146,6 +148,8 @@ interface State {
   readonly reads: ReadonlyMap<string, SourceRecord>
   /** What must be attempted, and may be met by this. */
   readonly obligations: readonly ObligationRecord[]
+  /** External effects of the todo that are not known. */
+  readonly effects: readonly string[]
 }
 
 /** The todos that the settlement makes. */
@@ -171,7 +175,8 @@ function* load(input: Settle): Load<State> {
     evidence: yield* loadEvidence(input.evidence),
     verdictEvidence: acceptance === undefined ? [] : yield* loadEvidence(acceptance.evidence),
     reads: yield* loadNamedReads(madeBy(input)),
-    obligations: yield* loadObligationsOver(input.goal, input.fence.todo)
+    obligations: yield* loadObligationsOver(input.goal, input.fence.todo),
+    effects: yield* loadUnresolvedOf(input.fence.todo)
   }
 }
 
@@ -301,6 +306,7 @@ const settle = handler({
       const outcome = stale === undefined ? input.outcome : "staleContext"
       const fate = stale !== undefined && input.todo.action === "complete" ? ({ action: "keep" } as const) : input.todo
       if (outcome === "accepted") yield* accepted(state, input, todo)
+      if (outcome === "accepted" || fate.action === "complete") yield* noneUnresolved(todo.id, state.effects)
       if (todo.acceptance !== null && fate.action === "complete" && outcome !== "accepted") {
         return yield* Result.fail(
           invalid("", "notPassed", `Todo ${todo.id} is completed only by an accepted settlement.`)
@@ -373,7 +379,8 @@ export const Settlements = {
    * turn was admitted, result and cost are kept, the todo stays open, and the outcome is `staleContext` whatever was asked (`stale`
    * says so), unless the acceptance is of the new requirement.
    * Open obligations that the turn attempted are met in this commit; a turn whose host never answered met none.
-   * Errors: `LeaseLost` (stop first), `ObligationOpen` (completing work that must be attempted first), `AcceptanceInvalid`, `EvidenceMissing`, `IdentityConflict`, `PhaseOrder`,
+   * Errors: `LeaseLost` (stop first), `ObligationOpen` (completing work that must be attempted first), `EffectUnresolved` (an
+   * external effect of the todo is not known), `AcceptanceInvalid`, `EvidenceMissing`, `IdentityConflict`, `PhaseOrder`,
    * `ReservationClosed`, `TodoState`, `GoalNotActive` (kept until resumed), `NotFound`.
    */
   settle: writer<
@@ -386,6 +393,7 @@ export const Settlements = {
     | IdentityConflict
     | PhaseOrder
     | ReservationClosed
+    | EffectUnresolved
     | TodoState
     | GoalNotActive
     | NotFound

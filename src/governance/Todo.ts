@@ -6,6 +6,8 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { reader, writer } from "./Authority.ts"
+import type { EffectUnresolved } from "./EffectError.ts"
+import { loadUnresolvedOf, noneUnresolved } from "./EffectRecord.ts"
 import { Fence, IdText, Ids, Summary, Title } from "./Field.ts"
 import { activeGoal, type GoalRecord, loadGoal } from "./Goal.ts"
 import {
@@ -368,7 +370,11 @@ const complete = handler({
   type: "completeTodo",
   payload: CompleteTodo,
   *load(input) {
-    return { ...(yield* loadTodo(input.todo)), reads: yield* loadNamedReads(successorsOf(input.continuation)) }
+    return {
+      ...(yield* loadTodo(input.todo)),
+      reads: yield* loadNamedReads(successorsOf(input.continuation)),
+      effects: yield* loadUnresolvedOf(input.todo)
+    }
   },
   decide: (state, input, context) =>
     Result.gen(function* () {
@@ -388,6 +394,7 @@ const complete = handler({
       }
       yield* readsOfGoal(todo.goal, successorsOf(input.continuation), state.reads)
       const done = yield* completeTodo(todo, lease, input.continuation, context)
+      yield* noneUnresolved(todo.id, state.effects)
       // A completion without a turn says nothing of its cost: that is owed, not zero (G73).
       const owner = { goal: todo.goal, todo: todo.id, turn: null, agent: lease?.owner ?? input.agent ?? null }
       const cost = spendUnreserved(owner, context.newId("effect"), { usd: "unknown" }, null, context)
@@ -426,12 +433,12 @@ export const todoCommands = {
   /**
    * Completes a todo outside a turn: its cost is then owed, see `owed`. Work of a turn is completed by its settlement.
    * Errors: `ObligationOpen` (attempt it first), `LeaseHeld`, `LeaseLost`, `TodoState`, `AcceptanceInvalid` (needs a settlement),
-   * `GoalNotActive`, `NotFound`.
+   * `EffectUnresolved` (an external effect of it is not known), `GoalNotActive`, `NotFound`.
    */
   complete: writer<
     typeof CompleteTodo.Type,
     TodoRecord & { readonly successors: readonly TodoRecord[]; readonly owed: readonly Owed[] },
-    WayOut | AcceptanceInvalid | GoalNotActive
+    WayOut | AcceptanceInvalid | EffectUnresolved | GoalNotActive
   >("work", "completeTodo"),
   /** One todo, with what is owed for it. Errors: `NotFound`. */
   get: reader(

@@ -16,7 +16,7 @@ import { type TurnRecord, turnTable } from "./TurnRecord.ts"
 // --- what this process sees ------------------------------------------------------------------------------------------
 
 let own: ProcessIdentity | undefined
-const thisProcess = (): ProcessIdentity => (own ??= currentIdentity())
+export const thisProcess = (): ProcessIdentity => (own ??= currentIdentity())
 
 export const sameProcess = (a: ProcessIdentity, b: ProcessIdentity): boolean =>
   a.pid === b.pid && a.startTime === b.startTime && a.bootId === b.bootId && a.pidNamespace === b.pidNamespace

@@ -6,6 +6,8 @@
 import * as Result from "effect/Result"
 import { acceptanceHandlers, acceptanceTable } from "./Acceptance.ts"
 import { candidateHandlers, candidateTable } from "./CandidateRecord.ts"
+import { effectHandlers } from "./ExternalEffect.ts"
+import { effectTable } from "./EffectRecord.ts"
 import { evidenceHandlers, evidenceTable } from "./Evidence.ts"
 import { agentTable, goalHandlers, goalTable } from "./Goal.ts"
 import { type Handler, invalidInput } from "./Handler.ts"
@@ -37,7 +39,8 @@ const handlers: ReadonlyMap<string, Handler> = new Map(
     ...turnHandlers,
     ...candidateHandlers,
     ...sourceHandlers,
-    ...obligationHandlers
+    ...obligationHandlers,
+    ...effectHandlers
   })
 )
 
@@ -61,7 +64,8 @@ const projections: { readonly [kind: string]: Projection } = {
   candidate: puts(candidateTable),
   source: puts(sourceTable),
   read: puts(sourceReadTable),
-  obligation: puts(obligationTable)
+  obligation: puts(obligationTable),
+  effect: puts(effectTable)
 }
 
 function* nothing(): Load<undefined> {

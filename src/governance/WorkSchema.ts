@@ -4,11 +4,12 @@
  */
 import { obligationTables } from "./ObligationRecord.ts"
 import type { Migration } from "../sqlite/Database.ts"
+import { effectTables } from "./EffectRecord.ts"
 import { readyQueueTables } from "./ReadyQueue.ts"
 import { sourceTables } from "./Source.ts"
 
 /** Step 3, entity by entity: each file that teaches an entity's rules exports its tables. */
-const complete: readonly string[] = [readyQueueTables, sourceTables, obligationTables]
+const complete: readonly string[] = [readyQueueTables, sourceTables, obligationTables, effectTables]
 
 export const workMigrations: readonly Migration[] = [
   {

@@ -12,6 +12,17 @@ export {
   writer
 } from "./Authority.ts"
 export { type CandidateRecord, Candidates } from "./CandidateRecord.ts"
+export {
+  EffectBlocked,
+  EffectInFlight,
+  EffectState,
+  EffectUnresolved,
+  RetryUnsafe,
+  SupervisionRequired
+} from "./EffectError.ts"
+export type { EffectOutcome, EffectRecord, EffectStop, EndedFact } from "./EffectRecord.ts"
+export { mayHandOver, operationDigest } from "./EffectDispatch.ts"
+export { Effects } from "./ExternalEffect.ts"
 export { Evidence, type EvidenceRecord, type Producer } from "./Evidence.ts"
 export type { Amounts, BudgetSpec, Fence, Meter } from "./Field.ts"
 export { type Agent, Agents, type Budget, type Goal, Goals, type GoalState } from "./Goal.ts"
@@ -47,5 +58,6 @@ export {
   type TurnRecord,
   Turns
 } from "./Turn.ts"
+export * from "./OperationProvider.ts"
 export { publicOr } from "./PublicText.ts"
 export { workModule } from "./WorkModule.ts"
