@@ -30,6 +30,7 @@ export default defineConfig([
       explore: "src/explore/index.ts",
       evaluator: "src/evaluator/index.ts",
       assembly: "src/assembly/index.ts",
+      testkit: "src/testkit/index.ts",
       "providers-layerfs": "providers/layerfs/index.ts",
       "layerfs-worker": "providers/layerfs/worker.ts",
       "providers-host-process": "providers/host-process/index.ts",
