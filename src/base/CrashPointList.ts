@@ -106,6 +106,11 @@ export const crashPoints = {
   "turn.lost": point("the lost attempt is written down, no new one is begun", "begun again only by name"),
   "turn.startedOver": point("the turn has a new bound, the attempt is not saved", "one bound is held, one is owed"),
 
+  // A result on its way back.
+  "delivery.dispatched": point("the sending is saved, nothing has left", "read back, or sent under the same id"),
+  "delivery.sent": point("the receiver may have it, its reply is not saved", "read back, or the same message again"),
+  "delivery.resolved": point("its end is saved, the caller has not heard", "told by the rerun, nothing is sent"),
+
   // From files to a candidate, across two stores.
   "capture.planned": point("planned, not committed", "recovered from the upper, or absent"),
   "capture.committed": point("committed under the operation id, not pinned", "found by operation id"),

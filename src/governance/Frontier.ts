@@ -3,6 +3,7 @@
  * Promise: an entity that can keep a goal open names itself here, so that "nothing is left" is one question with one answer; a
  * part that cannot be read counts as open. Rules: G12, G22.
  */
+import { undelivered } from "./DeliveryRecord.ts"
 import { row } from "./Handler.ts"
 import type { Load } from "./Module.ts"
 import { openSources } from "./Source.ts"
@@ -37,6 +38,12 @@ export const openRows = (kind: string, table: string, where: string, id = "id"):
   }
 })
 
+/**
+ * Undelivered results keep their goal open: nothing is sent below a completed goal, so completing first would strand them. A
+ * refused or withdrawn one is decided, and keeps nothing open (G91).
+ */
+export const undeliveredPart = openRows("delivery", "delivery", undelivered)
+
 /** Every kind that can keep a goal open. */
 export const frontierKinds: readonly FrontierKind[] = [
   openRows("obligation", "obligation", "state = 'open'"),
@@ -45,7 +52,8 @@ export const frontierKinds: readonly FrontierKind[] = [
   openRows("candidate", "candidate", "state IN ('planned', 'unknown')"),
   openRows("unreadableSource", "source", openSources.unreadable),
   openRows("unreadSource", "source", openSources.unread),
-  openRows("effect", "external_effect", "unresolved = 1")
+  openRows("effect", "external_effect", "unresolved = 1"),
+  undeliveredPart
 ]
 
 /** The parts that are not empty. */

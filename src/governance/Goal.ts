@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import { reader, writer } from "./Authority.ts"
 import { BudgetSpec, IdText, limitMicros, Meter, Title, toUsd, type Units } from "./Field.ts"
 import { BoundMissing, GoalNotActive, type NotFound, notFound } from "./GovernanceError.ts"
+import { undeliveredPart } from "./Frontier.ts"
 import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
 import type { Load } from "./Module.ts"
 import { loadOwed, type Owed } from "./ReservationRecord.ts"
@@ -62,6 +63,13 @@ export interface Goal {
   readonly requiredMeters: readonly Meter[]
   readonly revision: number
   readonly openedAt: number
+}
+
+/** What a goal still owes: costs that are unknown, and results that did not get back to where they were asked for. */
+export interface GoalDebts {
+  readonly owed: readonly Owed[]
+  /** The count is whole; of the ids, the first hundred. */
+  readonly undelivered: { readonly count: number; readonly ids: readonly string[] }
 }
 
 export interface AgentRecord {
@@ -283,11 +291,13 @@ export const Goals = {
    * Errors: `InvalidInput`, `BoundMissing` (a required limit is missing).
    */
   open: writer<typeof OpenGoal.Type, Goal, BoundMissing>("work", "openGoal"),
-  /** One goal, with what is owed in it. Errors: `NotFound`. */
+  /** One goal, with what is owed in it and which of its results are not delivered (`Deliveries.undelivered`). Errors: `NotFound`. */
   get: reader(
-    function* (input: { readonly goal: string }): Load<(Goal & { readonly owed: readonly Owed[] }) | undefined> {
+    function* (input: { readonly goal: string }, { now }): Load<(Goal & GoalDebts) | undefined> {
       const goal = yield* loadGoal(input.goal)
-      return goal === undefined ? undefined : { ...show(goal), owed: yield* loadOwed("goal", goal.id) }
+      if (goal === undefined) return undefined
+      const { count, ids } = yield* undeliveredPart.load(goal.id, now)
+      return { ...show(goal), owed: yield* loadOwed("goal", goal.id), undelivered: { count, ids } }
     },
     (input) => notFound("goal", input.goal)
   ),

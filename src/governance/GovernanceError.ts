@@ -165,6 +165,27 @@ export class EvidenceMissing extends Schema.TaggedError<EvidenceMissing>()("Evid
   kinds: Schema.Array(Schema.String)
 }) {}
 
+/** The delivery is in a state that does not allow this (G91). */
+export class DeliveryState extends Schema.TaggedError<DeliveryState>()("DeliveryState", {
+  ...errorFields("DELIVERY_STATE"),
+  delivery: Schema.String,
+  state: Schema.String
+}) {}
+
+/** Another process may be sending this delivery now (G91). Nothing was sent. */
+export class DeliveryInFlight extends Schema.TaggedError<DeliveryInFlight>()("DeliveryInFlight", {
+  ...errorFields("DELIVERY_IN_FLIGHT"),
+  delivery: Schema.String,
+  alive: Schema.Union([Schema.Boolean, Schema.Literal("unknown")])
+}) {}
+
+/** Results of this todo may be at their destination already: where they go is not changed before that is known (G90, G91). */
+export class DeliveryUnresolved extends Schema.TaggedError<DeliveryUnresolved>()("DeliveryUnresolved", {
+  ...errorFields("DELIVERY_UNRESOLVED"),
+  todo: Schema.String,
+  deliveries: Schema.Array(Schema.String)
+}) {}
+
 /** The text cannot be made public: it holds an absolute path or something that looks like a credential (G6). */
 export class NotPublic extends Schema.TaggedError<NotPublic>()("NotPublic", {
   ...errorFields("NOT_PUBLIC"),

@@ -9,6 +9,7 @@ import { digestJson, type Json } from "../base/Digest.ts"
 import { type AcceptanceRecord, acceptanceTable, carries, invalid } from "./Acceptance.ts"
 import { reader, writer } from "./Authority.ts"
 import { type CandidateRecord, candidateTable } from "./CandidateRecord.ts"
+import { resultOf } from "./DeliveryRecord.ts"
 import { DigestText, Fence, IdText, Ids, Summary } from "./Field.ts"
 import type { EffectUnresolved } from "./EffectError.ts"
 import { loadUnresolvedOf, noneUnresolved } from "./EffectRecord.ts"
@@ -77,6 +78,8 @@ export interface Settlement extends SettlementRecord {
   readonly owed: readonly Owed[]
   /** There when the requirement was corrected while the turn ran, and no validator ran against the new one (G86). */
   readonly stale?: Stale
+  /** The delivery of an accepted or final result, where the todo has an origin (G91). */
+  readonly delivery?: string
 }
 
 /** The result and its cost are kept; what comes next is a new plan. */
@@ -343,13 +346,24 @@ const settle = handler({
         content,
         settledAt: context.now
       }
+      const spend = { usd: input.spend.usd, slots: cost.reservation.spentSlots }
+      const { effectId, accepted: passed, candidate, evidence } = record
+      const delivery =
+        passed || fate.action === "complete"
+          ? resultOf(
+              done.todo,
+              { outcome, accepted: passed, effectId, settlement: record.id, candidate, evidence, spend },
+              context
+            )
+          : { events: [], named: {} }
       const receipt: Settlement = {
         ...record,
         todoState: done.todo.state,
         successors: done.successors.map((s) => s.id),
-        spend: { usd: input.spend.usd, slots: cost.reservation.spentSlots },
+        spend,
         owed: owedBy(cost.reservation),
-        ...(stale === undefined ? {} : { stale })
+        ...(stale === undefined ? {} : { stale }),
+        ...delivery.named
       }
       const settledTurnRecord: TurnRecord | undefined =
         turn === undefined ? undefined : { ...turn, phase: "settle", settlement: record.id, changedAt: context.now }
@@ -359,6 +373,7 @@ const settle = handler({
           cost.event,
           ...done.events,
           ...meets.map((one) => met(one, { turn: turn?.id ?? null, settlement: input.effectId }, context.now)),
+          ...delivery.events,
           ...(settledTurnRecord === undefined ? [] : [fact("turn.settled", settledTurnRecord.id, settledTurnRecord)])
         ],
         receipt

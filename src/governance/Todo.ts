@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import { reader, writer } from "./Authority.ts"
 import type { EffectUnresolved } from "./EffectError.ts"
 import { loadUnresolvedOf, noneUnresolved } from "./EffectRecord.ts"
+import { Origin, resultOf } from "./DeliveryRecord.ts"
 import { Fence, IdText, Ids, Summary, Title } from "./Field.ts"
 import { activeGoal, type GoalRecord, loadGoal } from "./Goal.ts"
 import {
@@ -55,8 +56,11 @@ const fields = {
   acceptance: Schema.optional(Schema.NullOr(Schema.Struct({ validator: IdText })))
 }
 
+/** Where it is asked for is said at its making; later only by a command of its own (G90, Delivery.ts). */
+const spec = { ...fields, origin: Schema.optional(Schema.NullOr(Origin)) }
+
 /** A todo to be made. */
-export const TodoSpec = Schema.Struct(fields)
+export const TodoSpec = Schema.Struct(spec)
 export type TodoSpec = typeof TodoSpec.Type
 
 /** What a completion leads to: exactly one of three (G21). */
@@ -88,6 +92,7 @@ const make = (goal: string, spec: TodoSpec, { now, newId }: DecideContext): Todo
   deferReason: null,
   continuation: null,
   supersededBy: null,
+  origin: spec.origin ?? null,
   revision: 1,
   addedAt: now,
   changedAt: now
@@ -186,7 +191,7 @@ const ofGoal = (goal: string, ids: readonly string[], found: readonly (TodoRecor
 
 // --- commands --------------------------------------------------------------------------------------------------------
 
-const AddTodo = Schema.Struct({ goal: IdText, ...fields, unblocks: Schema.optional(Ids) })
+const AddTodo = Schema.Struct({ goal: IdText, ...spec, unblocks: Schema.optional(Ids) })
 
 const add = handler({
   type: "addTodo",
@@ -337,7 +342,10 @@ const supersede = handler({
       if (todo.state !== "open" && todo.state !== "deferred") return yield* Result.fail(todoState(todo))
       yield* readsOfGoal(todo.goal, input.replacements ?? [], state.reads)
       yield* unobliged(todo.id, state.obligations)
-      const replacements = (input.replacements ?? []).map((spec) => make(todo.goal, spec, context))
+      // Who asked for this one waits for what takes its place.
+      const replacements = (input.replacements ?? []).map((spec) =>
+        make(todo.goal, { ...spec, origin: spec.origin === undefined ? todo.origin : spec.origin }, context)
+      )
       const ids = replacements.map((r) => r.id)
       const next = revised(
         todo,
@@ -398,10 +406,24 @@ const complete = handler({
       // A completion without a turn says nothing of its cost: that is owed, not zero (G73).
       const owner = { goal: todo.goal, todo: todo.id, turn: null, agent: lease?.owner ?? input.agent ?? null }
       const cost = spendUnreserved(owner, context.newId("effect"), { usd: "unknown" }, null, context)
-      return decided([...done.events, cost.event], {
+      const delivery = resultOf(
+        done.todo,
+        {
+          outcome: "completed",
+          accepted: false,
+          effectId: cost.reservation.effectId,
+          settlement: null,
+          candidate: null,
+          evidence: [],
+          spend: { usd: "unknown", slots: 0 }
+        },
+        context
+      )
+      return decided([...done.events, cost.event, ...delivery.events], {
         ...done.todo,
         successors: done.successors,
-        owed: owedBy(cost.reservation)
+        owed: owedBy(cost.reservation),
+        ...delivery.named
       })
     })
 })
@@ -437,7 +459,12 @@ export const todoCommands = {
    */
   complete: writer<
     typeof CompleteTodo.Type,
-    TodoRecord & { readonly successors: readonly TodoRecord[]; readonly owed: readonly Owed[] },
+    TodoRecord & {
+      readonly successors: readonly TodoRecord[]
+      readonly owed: readonly Owed[]
+      /** The delivery of its result, where the todo has an origin. */
+      readonly delivery?: string
+    },
     WayOut | AcceptanceInvalid | EffectUnresolved | GoalNotActive
   >("work", "completeTodo"),
   /** One todo, with what is owed for it. Errors: `NotFound`. */

@@ -4,6 +4,7 @@
  * Rules: G20, G22. The commands are in Todo.ts, choosing among todos in NextWork.ts.
  */
 import * as Result from "effect/Result"
+import type { Origin } from "./DeliveryRecord.ts"
 import type { AgentRecord } from "./Goal.ts"
 import { NotEligible, RevisionConflict, TodoState } from "./GovernanceError.ts"
 import { fact, recordTable } from "./Handler.ts"
@@ -37,6 +38,8 @@ export interface TodoRecord {
   readonly deferReason: string | null
   readonly continuation: ContinuationRecord | null
   readonly supersededBy: readonly string[] | null
+  /** Where it was asked for and its result goes (G90); null: nowhere. */
+  readonly origin: Origin | null
   readonly revision: number
   readonly addedAt: number
   readonly changedAt: number
@@ -58,6 +61,7 @@ export const todoTable = recordTable<TodoRecord>("todo", ["id"], {
   deferReason: "value",
   continuation: "json",
   supersededBy: "json",
+  origin: "json",
   revision: "value",
   addedAt: "value",
   changedAt: "value"

@@ -8,6 +8,8 @@ import { acceptanceHandlers, acceptanceTable } from "./Acceptance.ts"
 import { candidateHandlers, candidateTable } from "./CandidateRecord.ts"
 import { effectHandlers } from "./ExternalEffect.ts"
 import { effectTable } from "./EffectRecord.ts"
+import { deliveryHandlers } from "./Delivery.ts"
+import { deliveryTable } from "./DeliveryRecord.ts"
 import { evidenceHandlers, evidenceTable } from "./Evidence.ts"
 import { agentTable, goalHandlers, goalTable } from "./Goal.ts"
 import { type Handler, invalidInput } from "./Handler.ts"
@@ -40,7 +42,8 @@ const handlers: ReadonlyMap<string, Handler> = new Map(
     ...candidateHandlers,
     ...sourceHandlers,
     ...obligationHandlers,
-    ...effectHandlers
+    ...effectHandlers,
+    ...deliveryHandlers
   })
 )
 
@@ -65,7 +68,8 @@ const projections: { readonly [kind: string]: Projection } = {
   source: puts(sourceTable),
   read: puts(sourceReadTable),
   obligation: puts(obligationTable),
-  effect: puts(effectTable)
+  effect: puts(effectTable),
+  delivery: puts(deliveryTable)
 }
 
 function* nothing(): Load<undefined> {

@@ -3,13 +3,14 @@
  * Promise: written by Authority commands only (G1); a released step is never edited, a change is a further step (G5).
  */
 import { obligationTables } from "./ObligationRecord.ts"
+import { deliveryTables } from "./DeliveryRecord.ts"
 import type { Migration } from "../sqlite/Database.ts"
 import { effectTables } from "./EffectRecord.ts"
 import { readyQueueTables } from "./ReadyQueue.ts"
 import { sourceTables } from "./Source.ts"
 
 /** Step 3, entity by entity: each file that teaches an entity's rules exports its tables. */
-const complete: readonly string[] = [readyQueueTables, sourceTables, obligationTables, effectTables]
+const complete: readonly string[] = [readyQueueTables, sourceTables, obligationTables, effectTables, deliveryTables]
 
 export const workMigrations: readonly Migration[] = [
   {

@@ -23,6 +23,8 @@ export {
 export type { EffectOutcome, EffectRecord, EffectStop, EndedFact } from "./EffectRecord.ts"
 export { mayHandOver, operationDigest } from "./EffectDispatch.ts"
 export { Effects } from "./ExternalEffect.ts"
+export { Deliveries, type OriginChanged } from "./Delivery.ts"
+export type { DeliveredResult, DeliveryRecord, Origin } from "./DeliveryRecord.ts"
 export { Evidence, type EvidenceRecord, type Producer } from "./Evidence.ts"
 export type { Amounts, BudgetSpec, Fence, Meter } from "./Field.ts"
 export { type Agent, Agents, type Budget, type Goal, Goals, type GoalState } from "./Goal.ts"

@@ -7,6 +7,8 @@ import { fileURLToPath } from "node:url"
 import { afterEach, expect, it } from "vitest"
 import { crashPoints } from "../../src/base/CrashPointList.ts"
 import { faultPoints } from "../../src/base/FaultPoint.ts"
+import { Todos } from "../../src/governance/index.ts"
+import { newBench, newGoal, newTodo } from "../governance/authority.ts"
 import { forkOf, ground } from "../layerfs/projFixture.ts"
 import { historyOf, makeTiny, runTiny } from "./tiny.ts"
 
@@ -35,7 +37,7 @@ it("L8 G82 every crash point and every fault point of the list is called in the 
   expect(calledIn("faultPoint")).toEqual([...faultPoints].toSorted())
 })
 
-it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a killed one, or by a workspace that is kept or dropped", async () => {
+it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a killed one, by a workspace that is kept or dropped, or by a delivery", async () => {
   const directory = mkdtempSync(join(tmpdir(), "coppice-points-"))
   cleanups.push(() => rmSync(directory, { recursive: true, force: true }))
   const log = join(directory, "passed")
@@ -59,6 +61,18 @@ it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a kille
     })
     expect([status, stderr]).toEqual([0, ""])
   }
+  // A repair has no origin: a result of its own goes on its way, to where nobody listens.
+  const bench = await newBench()
+  const todo = await newTodo(bench, await newGoal(bench), {
+    origin: { destination: "nobody", channel: "none", requestId: "r" }
+  })
+  const done = await bench.run(Todos.complete({ todo: todo.id, continuation: { kind: "noFollowUp" } }))
+  const sender = fileURLToPath(new URL("../session/programs/sender.ts", import.meta.url))
+  const sent = spawnSync(process.execPath, [sender, bench.directory, directory, done.delivery!, ""], {
+    encoding: "utf8",
+    env: { ...process.env, COPPICE_CRASH_LOG: log }
+  })
+  expect([sent.status, sent.stderr]).toEqual([0, ""])
   const passed = new Set(readFileSync(log, "utf8").trim().split("\n"))
   expect(Object.keys(crashPoints).filter((name) => !passed.has(name))).toEqual([])
 }, 600_000)
