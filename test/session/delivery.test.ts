@@ -21,7 +21,7 @@ const sender = join(import.meta.dirname, "programs", "sender.ts")
 
 const cleanups: (() => Promise<void> | void)[] = []
 afterEach(async () => {
-  for (const clean of cleanups.splice(0).reverse()) await clean()
+  for (const clean of cleanups.splice(0).toReversed()) await clean()
 })
 
 const newPlace = (): string => {
