@@ -13,6 +13,7 @@ import { AcceptanceInvalid, type NotFound, notFound, type RevisionConflict } fro
 import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
 import type { Load } from "./Module.ts"
 import { requirementOf } from "./Requirement.ts"
+import { loadSources, newestReads, type ReadRevision, ReadRevisions } from "./Source.ts"
 import { atRevision, todoTable } from "./TodoRecord.ts"
 import { turnTable } from "./TurnRecord.ts"
 
@@ -42,6 +43,8 @@ export interface AcceptanceRecord {
   readonly summary: string
   /** Digest of the requirement that the validator ran against; null where it is not known. */
   readonly requirement: string | null
+  /** The source revisions that the validator says it ran against; null: it named nothing, neither these nor the todo's revision. */
+  readonly reads: readonly ReadRevision[] | null
   readonly recordedAt: number
 }
 
@@ -57,6 +60,7 @@ export const acceptanceTable = recordTable<AcceptanceRecord>("acceptance", ["id"
   evidence: "json",
   summary: "value",
   requirement: "value",
+  reads: "json",
   recordedAt: "value"
 })
 
@@ -111,6 +115,8 @@ const RecordAcceptance = Schema.Struct({
   outcome: AcceptanceOutcome,
   /** The revision of the todo that the validator ran against; when not named, what the turn was admitted under. */
   todoRevision: Schema.optional(Schema.Int),
+  /** The revisions of sources that the validator ran against; of those not named, what the turn was admitted under. */
+  reads: Schema.optional(ReadRevisions),
   evidence: Ids,
   summary: Schema.optional(Summary)
 })
@@ -125,10 +131,11 @@ const record = handler({
       goal: yield* goalTable.first("id = ?", input.goal),
       turn,
       todo: todo === undefined ? undefined : yield* todoTable.first("id = ?", todo),
-      evidence: yield* loadEvidence(input.evidence)
+      evidence: yield* loadEvidence(input.evidence),
+      sources: yield* loadSources((input.reads ?? []).map(({ source }) => source))
     }
   },
-  decide: ({ goal, turn, todo, evidence }, input, { now, newId }) =>
+  decide: ({ goal, turn, todo, evidence, sources }, input, { now, newId }) =>
     Result.gen(function* () {
       if (goal === undefined) return yield* Result.fail(notFound("goal", input.goal))
       if (input.turn !== undefined && turn?.goal !== goal.id) return yield* Result.fail(notFound("turn", input.turn))
@@ -136,6 +143,7 @@ const record = handler({
         if (todo === undefined) return yield* Result.fail(notFound("todo", input.todo ?? "that is not named"))
         yield* atRevision(todo, input.todoRevision)
       }
+      yield* newestReads(goal.id, input.reads ?? [], sources)
       const seen: readonly EvidenceRecord[] = yield* ofGoal(goal.id, input.evidence, evidence)
       if (input.outcome === "passed") {
         if (turn?.agent === input.validator.name) {
@@ -160,6 +168,7 @@ const record = handler({
         summary: input.summary ?? "",
         requirement:
           input.todoRevision === undefined ? (turn?.context?.requirement ?? null) : requirementOf(goal, todo!),
+        reads: input.reads ?? (input.todoRevision === undefined ? null : []),
         recordedAt: now
       }
       return decided([fact("acceptance.recorded", acceptance.id, acceptance)], acceptance)
@@ -172,9 +181,9 @@ export const acceptanceHandlers: Handlers = record
 export const Acceptances = {
   /**
    * Records a verdict. `passed` needs evidence that is not the executor's own. A changed validator digest makes it `void`.
-   * After a requirement was corrected, name the `todoRevision` that the validator ran against: only then does its verdict
-   * carry an accepted settlement of a turn that was admitted before (G86).
-   * Errors: `AcceptanceInvalid` (`ownProducer`), `RevisionConflict` (read the todo again, and judge again), `NotPublic`, `NotFound`.
+   * After a requirement was corrected, name the `todoRevision` that the validator ran against, and after a required source was
+   * revised its revision in `reads`: only then does its verdict carry an accepted settlement of a turn that was admitted before (G86).
+   * Errors: `AcceptanceInvalid` (`ownProducer`), `RevisionConflict` (read the todo or the source again, and judge again), `NotPublic`, `NotFound`.
    */
   record: writer<typeof RecordAcceptance.Type, AcceptanceRecord, AcceptanceInvalid | RevisionConflict | NotFound>(
     "work",

@@ -96,6 +96,16 @@ export class SourceState extends Schema.TaggedError<SourceState>()("SourceState"
   state: Schema.String
 }) {}
 
+/** What a turn must be told does not fit into the limit of its context packet: requirement, required reads, stop conditions (G14). */
+export class ContextTooLarge extends Schema.TaggedError<ContextTooLarge>()("ContextTooLarge", {
+  ...errorFields("CONTEXT_TOO_LARGE"),
+  turn: Schema.String,
+  limitBytes: Schema.Number,
+  neededBytes: Schema.Number,
+  /** By how much. */
+  overBytes: Schema.Number
+}) {}
+
 /** The budget does not hold the amount that was asked for (G50). */
 export class QuotaExceeded extends Schema.TaggedError<QuotaExceeded>()("QuotaExceeded", {
   ...errorFields("QUOTA_EXCEEDED"),

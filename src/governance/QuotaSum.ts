@@ -9,7 +9,7 @@ import { type AgentRecord, type Budget, type GoalRecord, type Limits, limitsOf, 
 import { fact, row } from "./Handler.ts"
 import type { Row } from "../sqlite/Database.ts"
 import type { JournalEvent, Load, Statement } from "./Module.ts"
-import { nonzero, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
+import { heldOf, nonzero, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
 
 /** By how much an event changes what is held and what was spent. */
 export interface Delta {
@@ -157,6 +157,10 @@ const showUnits = (units: Units, further: Partial<Units>): Figures =>
       .filter((meter) => meter === "usd" || meter === "slots" || further[meter] !== undefined)
       .map((meter) => [meter, shown(meter, units[meter])])
   ) as unknown as Figures
+
+/** What a reservation holds, as people read it. */
+export const showHeld = (held: ReservationRecord | undefined): Figures =>
+  showChange(held === undefined ? noUnits : heldOf(held))
 
 const showChange = (units: Units): Figures => showUnits(units, nonzero(units))
 

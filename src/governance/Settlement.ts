@@ -34,8 +34,8 @@ import type { DecideContext, Load } from "./Module.ts"
 import { attempts, loadObligationsOver, met, type ObligationRecord, unobliged } from "./ObligationRecord.ts"
 import { closed, Spend, spendReserved, spendUnreserved } from "./QuotaLedger.ts"
 import { loadOwed, type Owed, owedBy, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
-import { requirementOf } from "./Requirement.ts"
-import { loadNamedReads, readsOfGoal, type SourceRecord } from "./Source.ts"
+import { type Stale, staleness } from "./Requirement.ts"
+import { loadNamedReads, loadRequired, readsOfGoal, type SourceRecord } from "./Source.ts"
 import { Continuation, completeTodo, successorsOf } from "./Todo.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
 import { inPhase, type TurnRecord, turnTable } from "./TurnRecord.ts"
@@ -76,19 +76,10 @@ export interface Settlement extends SettlementRecord {
   readonly successors: readonly string[]
   readonly spend: Spend
   readonly owed: readonly Owed[]
-  /** There when the requirement was corrected while the turn ran, and no validator ran against the new one (G86). */
+  /** There when the requirement or a required read changed while the turn ran, and no validator ran against the new one (G86). */
   readonly stale?: Stale
   /** The delivery of an accepted or final result, where the todo has an origin (G91). */
   readonly delivery?: string
-}
-
-/** The result and its cost are kept; what comes next is a new plan. */
-export interface Stale {
-  /** What was asked for instead of `staleContext`. */
-  readonly asked: SettlementOutcome
-  readonly admittedRevision: number | null
-  readonly revision: number
-  readonly next: "replan"
 }
 
 export const settlementTable = recordTable<SettlementRecord & { readonly receipt: Settlement }>(
@@ -123,6 +114,8 @@ const Settle = Schema.Struct({
   /** Identity of the candidate; a recorded one when the outcome is `accepted`. */
   candidate: Schema.optional(Schema.NullOr(DigestText)),
   spend: Spend,
+  /** Digest of the context that the work was done under, where the executor said so (`Packets`). */
+  context: Schema.optional(DigestText),
   /** The reservation that the cost was held under; a turn brings its own. */
   reservation: Schema.optional(IdText),
   /** What becomes of the todo; `keep` leaves it open, with its lease or without. */
@@ -147,6 +140,8 @@ interface State {
   readonly candidate: CandidateRecord | undefined
   readonly evidence: readonly (EvidenceRecord | undefined)[]
   readonly verdictEvidence: readonly (EvidenceRecord | undefined)[]
+  /** What the todo requires to be read now. */
+  readonly required: readonly SourceRecord[]
   /** Sources that the successors require. */
   readonly reads: ReadonlyMap<string, SourceRecord>
   /** What must be attempted, and may be met by this. */
@@ -159,6 +154,7 @@ interface State {
 const madeBy = ({ todo }: Settle) => (todo.action === "complete" ? successorsOf(todo.continuation) : [])
 
 function* load(input: Settle): Load<State> {
+  const todo = yield* todoTable.first("id = ?", input.fence.todo)
   const turn = input.turn === undefined ? undefined : yield* turnTable.first("id = ?", input.turn)
   const reservation = turn?.reservation ?? input.reservation
   const acceptance =
@@ -166,7 +162,8 @@ function* load(input: Settle): Load<State> {
   return {
     settled: yield* settlementTable.first("effect_id = ?", input.effectId),
     goal: yield* loadGoal(input.goal),
-    todo: yield* todoTable.first("id = ?", input.fence.todo),
+    todo,
+    required: yield* loadRequired(todo),
     lease: yield* loadLease(input.fence.todo),
     turn,
     held: reservation === undefined ? undefined : yield* reservationTable.first("id = ?", reservation),
@@ -247,25 +244,6 @@ const accepted = (state: State, input: Settle, todo: TodoRecord) =>
     return acceptance.id
   })
 
-/** Why this settlement cannot stand for what is required now; undefined when it can (G86). */
-const staleness = (
-  state: State,
-  goal: GoalRecord,
-  todo: TodoRecord,
-  turn: TurnRecord | undefined,
-  asked: SettlementOutcome
-): Stale | undefined => {
-  const admitted = turn?.context?.requirement
-  const required = requirementOf(goal, todo)
-  if (admitted === undefined || admitted === required || state.acceptance?.requirement === required) return undefined
-  return {
-    asked,
-    admittedRevision: turn?.context?.requirementRevision ?? null,
-    revision: todo.revision,
-    next: "replan"
-  }
-}
-
 const payFor = (state: State, input: Settle, todo: TodoRecord, turn: TurnRecord | undefined, context: DecideContext) =>
   Result.gen(function* () {
     if (turn === undefined && input.reservation === undefined) {
@@ -305,7 +283,7 @@ const settle = handler({
       if (typeof input.acceptance === "string" && state.acceptance?.goal !== goal.id) {
         return yield* Result.fail(notFound("acceptance", input.acceptance))
       }
-      const stale = staleness(state, goal, todo, turn, input.outcome)
+      const stale = staleness(goal, todo, { ...state, turn }, input)
       const outcome = stale === undefined ? input.outcome : "staleContext"
       const fate = stale !== undefined && input.todo.action === "complete" ? ({ action: "keep" } as const) : input.todo
       if (outcome === "accepted") yield* accepted(state, input, todo)
@@ -390,9 +368,10 @@ export const Settlements = {
   /**
    * Settles once per `effectId` (a turn's is in its record). Accepting a candidate needs a passed acceptance of exactly
    * that candidate, the candidate recorded, and evidence of kinds `patch` and `verdict`. `spend.usd` may be `"unknown"`:
-   * the reservation is then kept and `owed` names the call that settles it. When the todo's requirement was corrected after the
-   * turn was admitted, result and cost are kept, the todo stays open, and the outcome is `staleContext` whatever was asked (`stale`
-   * says so), unless the acceptance is of the new requirement.
+   * the reservation is then kept and `owed` names the call that settles it. When the todo's requirement was corrected or a
+   * required source was revised after the turn was admitted, or `context` is not the one that the turn was given, result and cost
+   * are kept, the todo stays open, and the outcome is `staleContext` whatever was asked (`stale` says so), unless the acceptance is
+   * of what is required now.
    * Open obligations that the turn attempted are met in this commit; a turn whose host never answered met none.
    * Errors: `LeaseLost` (stop first), `ObligationOpen` (completing work that must be attempted first), `EffectUnresolved` (an
    * external effect of the todo is not known), `AcceptanceInvalid`, `EvidenceMissing`, `IdentityConflict`, `PhaseOrder`,

@@ -103,6 +103,7 @@ CREATE TABLE source_read (
   PRIMARY KEY (source, agent)
 );
 ALTER TABLE todo ADD COLUMN required_reads TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE acceptance ADD COLUMN reads TEXT;
 CREATE TABLE required_read (
   source TEXT NOT NULL REFERENCES source (id),
   todo TEXT NOT NULL REFERENCES todo (id),
@@ -163,6 +164,41 @@ export const readsOfGoal = (
   const missing = todos.flatMap((todo) => todo.requiredReads ?? []).find((id) => found.get(id)?.goal !== goal)
   return missing === undefined ? Result.succeed(undefined) : Result.fail(notFound("source", missing))
 }
+
+/** What this agent has read of them, any revision. */
+export function* loadReadBy(agent: string, sources: readonly SourceRecord[]): Load<readonly SourceRead[]> {
+  const found: SourceRead[] = []
+  for (const { id } of sources) {
+    const read = yield* sourceReadTable.first("source = ? AND agent = ?", id, agent)
+    if (read !== undefined) found.push(read)
+  }
+  return found
+}
+
+/** The sources when all of them can be read: nobody works under something that he cannot know. */
+export const readableAll = (required: readonly SourceRecord[]): Result.Result<readonly SourceRecord[], SourceState> => {
+  const dark = required.find((source) => source.state === "unreadable")
+  return dark === undefined
+    ? Result.succeed(required)
+    : Result.fail(
+        notState(dark, "Make it readable and call Sources.markReadable, or let its owner retire it; then admit again.")
+      )
+}
+
+/** Each must be the newest revision of a source of the goal. */
+export const newestReads = (
+  goal: string,
+  reads: readonly ReadRevision[],
+  found: ReadonlyMap<string, SourceRecord>
+): Result.Result<undefined, NotFound | RevisionConflict> =>
+  Result.gen(function* () {
+    for (const { source, revision } of reads) {
+      const known = found.get(source)
+      if (known?.goal !== goal) return yield* Result.fail(notFound("source", source))
+      yield* atRevision(known, revision)
+    }
+    return undefined
+  })
 
 export const revisionsOf = (sources: readonly SourceRecord[]): readonly ReadRevision[] =>
   sources.map(({ id, revision }) => ({ source: id, revision }))

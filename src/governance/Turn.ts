@@ -20,6 +20,7 @@ import {
   notFound,
   type PhaseOrder,
   type QuotaExceeded,
+  type SourceState,
   type TurnInFlight,
   type TurnUnfinished
 } from "./GovernanceError.ts"
@@ -278,7 +279,7 @@ export const turnHandlers: Handlers = {
 // --- service ---------------------------------------------------------------------------------------------------------
 
 /** A write that carries what this process sees of the turn that is concerned. */
-const observing =
+export const observing =
   <Input extends object, Reply extends object, E extends CoppiceError>(
     type: string,
     query: (input: Input) => Load<TurnRecord | undefined>
@@ -294,7 +295,15 @@ const observing =
 
 const byId = (input: { readonly turn: string }): Load<TurnRecord | undefined> => turnTable.first("id = ?", input.turn)
 
-type Admission = GoalNotActive | NotFound | LeaseLost | TurnInFlight | TurnUnfinished | QuotaExceeded | BoundMissing
+type Admission =
+  | GoalNotActive
+  | NotFound
+  | LeaseLost
+  | TurnInFlight
+  | TurnUnfinished
+  | QuotaExceeded
+  | BoundMissing
+  | SourceState
 
 /**
  * Turns. A reply with `replayed: true` tells that this very step was journaled before, perhaps by another process: after
@@ -304,7 +313,7 @@ export const Turns = {
   /**
    * Admits a turn and holds its bound in one commit; this process drives it.
    * Errors: `TurnInFlight` (nothing was touched), `TurnUnfinished` (settle or fail the older one), `QuotaExceeded`,
-   * `BoundMissing`, `LeaseLost`, `GoalNotActive`, `NotFound`.
+   * `BoundMissing`, `SourceState` (a required source cannot be read: nothing was held), `LeaseLost`, `GoalNotActive`, `NotFound`.
    */
   admit: observing<AdmitTurn, TurnRecord, Admission>("admitTurn", (input) => openTurn(input.goal, input.agent)),
   /** Journals that the host is about to be started. Errors: `PhaseOrder`, `LeaseLost`, `GoalNotActive`, `TurnInFlight`, `NotFound`. */

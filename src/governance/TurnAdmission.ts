@@ -22,6 +22,7 @@ import {
   reservationTable
 } from "./ReservationRecord.ts"
 import { requirementOf } from "./Requirement.ts"
+import { loadRequired, readableAll, revisionsOf, type SourceRecord } from "./Source.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
 import { inFlight, type Observed, openTurn, sameProcess, seenAlive, seenBy } from "./TurnFence.ts"
 import { type AdmittedContext, inPhase, TurnContext, type TurnRecord, turnTable } from "./TurnRecord.ts"
@@ -104,6 +105,7 @@ interface AdmitState {
   readonly agent: AgentRecord | undefined
   readonly lease: LeaseRecord | undefined
   readonly todo: TodoRecord | undefined
+  readonly required: readonly SourceRecord[]
   readonly accounts: readonly Account[]
   readonly old: Old | undefined
 }
@@ -112,11 +114,13 @@ function* loadAdmission(input: { goal: string; agent: string; fence: Fence }, no
   const turn = yield* openTurn(input.goal, input.agent)
   const goal = yield* loadGoal(input.goal)
   const agent = yield* agentTable.first("goal = ? AND agent_id = ?", input.goal, input.agent)
+  const todo = yield* todoTable.first("id = ?", input.fence.todo)
   return {
     goal,
     agent,
     lease: yield* loadLease(input.fence.todo),
-    todo: yield* todoTable.first("id = ?", input.fence.todo),
+    todo,
+    required: yield* loadRequired(todo),
     accounts: yield* loadAccounts(goal, agent, now),
     old: turn === undefined ? undefined : { turn, held: yield* reservationTable.first("id = ?", turn.reservation) }
   }
@@ -143,11 +147,13 @@ export const leaseOf = (lease: LeaseRecord | undefined, fence: Fence, goal: stri
 const contextOf = (
   goal: GoalRecord,
   todo: TodoRecord | undefined,
+  required: readonly SourceRecord[],
   named: TurnContext | undefined
 ): AdmittedContext => ({
   requirementRevision: named?.requirementRevision ?? todo?.revision ?? null,
   digest: named?.digest ?? null,
-  ...(todo === undefined ? {} : { requirement: requirementOf(goal, todo) })
+  ...(todo === undefined ? {} : { requirement: requirementOf(goal, todo) }),
+  reads: revisionsOf(required)
 })
 
 const admission = (state: AdmitState, input: AdmitTurn, observed: Observed | undefined, context: DecideContext) =>
@@ -156,6 +162,7 @@ const admission = (state: AdmitState, input: AdmitTurn, observed: Observed | und
     yield* knownAgent(state.agent, input.agent)
     const cleared: readonly JournalEvent[] = yield* clearOld(state.old, observed, context.now)
     const lease = yield* leaseOf(state.lease, input.fence, input.goal, input.agent, context.now)
+    const required = yield* readableAll(state.required)
     if (observed === undefined) return yield* Result.fail(invalidInput("admitTurn", "the driving process is not named"))
     const id = context.newId("turn")
     const effectId = context.newId("effect")
@@ -182,7 +189,7 @@ const admission = (state: AdmitState, input: AdmitTurn, observed: Observed | und
       verdict: null,
       settlement: null,
       failure: null,
-      context: contextOf(goal, state.todo, input.context),
+      context: contextOf(goal, state.todo, required, input.context),
       admittedAt: context.now,
       changedAt: context.now
     }
@@ -225,8 +232,11 @@ export const retry = handler({
       const again: TurnRecord = {
         ...fresh.turn,
         id: turn.id,
-        // It runs anew, under what is required now.
-        context: { ...fresh.turn.context!, digest: turn.context?.digest ?? null },
+        // It runs anew, under what is required now; the packet of the attempt that failed is not its context any more.
+        context: {
+          ...fresh.turn.context!,
+          digest: turn.context?.packet === undefined ? (turn.context?.digest ?? null) : null
+        },
         attempts: turn.attempts,
         admittedAt: turn.admittedAt
       }

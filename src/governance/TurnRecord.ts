@@ -8,6 +8,7 @@ import type { ProcessIdentity, SpawnGuarantee } from "../base/Spawn.ts"
 import { Usd } from "./Field.ts"
 import { PhaseOrder } from "./GovernanceError.ts"
 import { recordTable } from "./Handler.ts"
+import type { ReadRevision } from "./Source.ts"
 
 export const phases = ["admit", "execute", "result", "validate", "settle", "close"] as const
 export type Phase = (typeof phases)[number]
@@ -57,8 +58,15 @@ export const TurnContext = Schema.Struct({
 })
 export type TurnContext = typeof TurnContext.Type
 
-/** With the digest of the requirement itself, which the authority takes at admission; absent in turns of older files. */
-export type AdmittedContext = TurnContext & { readonly requirement?: string }
+/** With what the authority takes itself, at admission and with every context packet; absent in turns of older files. */
+export type AdmittedContext = TurnContext & {
+  /** Digest of the requirement. */
+  readonly requirement?: string
+  /** The revisions of the required reads. */
+  readonly reads?: readonly ReadRevision[]
+  /** The context packet; `digest` is then its digest. */
+  readonly packet?: string
+}
 
 export interface TurnRecord {
   readonly id: string

@@ -18,6 +18,7 @@ import type { AuthorityModule, JournalEvent, Load, Statement } from "./Module.ts
 import { nextWorkHandlers } from "./NextWork.ts"
 import { obligationHandlers } from "./Obligation.ts"
 import { obligationTable } from "./ObligationRecord.ts"
+import { continuityTable, packetHandlers, packetTable } from "./Packet.ts"
 import { quotaHandlers } from "./Quota.ts"
 import { projectQuota } from "./QuotaSum.ts"
 import { projectLease, projectTodo } from "./ReadyQueue.ts"
@@ -43,7 +44,8 @@ const handlers: ReadonlyMap<string, Handler> = new Map(
     ...sourceHandlers,
     ...obligationHandlers,
     ...effectHandlers,
-    ...deliveryHandlers
+    ...deliveryHandlers,
+    ...packetHandlers
   })
 )
 
@@ -69,7 +71,9 @@ const projections: { readonly [kind: string]: Projection } = {
   read: puts(sourceReadTable),
   obligation: puts(obligationTable),
   effect: puts(effectTable),
-  delivery: puts(deliveryTable)
+  delivery: puts(deliveryTable),
+  packet: puts(packetTable),
+  continuity: puts(continuityTable)
 }
 
 function* nothing(): Load<undefined> {

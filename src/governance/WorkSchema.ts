@@ -6,11 +6,12 @@ import { obligationTables } from "./ObligationRecord.ts"
 import { deliveryTables } from "./DeliveryRecord.ts"
 import type { Migration } from "../sqlite/Database.ts"
 import { effectTables } from "./EffectRecord.ts"
+import { packetTables } from "./Packet.ts"
 import { readyQueueTables } from "./ReadyQueue.ts"
 import { sourceTables } from "./Source.ts"
 
 /** Step 3, entity by entity: each file that teaches an entity's rules exports its tables. */
-const complete: readonly string[] = [readyQueueTables, sourceTables, obligationTables, effectTables, deliveryTables]
+const complete: readonly string[] = [readyQueueTables, sourceTables, obligationTables, effectTables, deliveryTables, packetTables]
 
 export const workMigrations: readonly Migration[] = [
   {

@@ -35,6 +35,19 @@ export type * from "./Module.ts"
 export { type Blocked, type NextWork, Todos, type Withheld } from "./NextWork.ts"
 export { Obligations } from "./Obligation.ts"
 export { loadObligations, type ObligationRecord } from "./ObligationRecord.ts"
+export type {
+  ContextContent,
+  PacketBody,
+  PacketDecision,
+  PacketGate,
+  PacketObligation,
+  PacketRead,
+  PacketReference,
+  PacketRequirement,
+  PacketStop,
+  PacketWhy
+} from "./ContextPacket.ts"
+export { type ContinuityRecord, type PacketRecord, Packets } from "./Packet.ts"
 export { Quota, type QuotaHistoryEntry, type QuotaStatus } from "./Quota.ts"
 export type { Spend } from "./QuotaLedger.ts"
 export type { AccountFigures, EventReceipt, Figures, Window } from "./QuotaSum.ts"
