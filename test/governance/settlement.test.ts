@@ -9,9 +9,11 @@ import {
   Evidence,
   Goals,
   Leases,
+  Packets,
   type Producer,
   Quota,
   Settlements,
+  Sources,
   Todos,
   Turns
 } from "../../src/governance/index.ts"
@@ -40,12 +42,24 @@ const result = {
 const oracle: Producer = { role: "evaluator", name: "oracle" }
 
 /** A turn in phase `validate`, with a recorded candidate. */
-const judged = async (more: { acceptance?: { validator: string } } = {}) => {
+const judged = async ({
+  reads = false,
+  packet = false,
+  ...more
+}: {
+  acceptance?: { validator: string }
+  reads?: boolean
+  packet?: boolean
+} = {}) => {
   const bench = await newBench()
   const goal = await newGoal(bench)
-  const todo = await newTodo(bench, goal, more)
+  const source = reads
+    ? await bench.run(Sources.register({ goal: goal.id, name: "n", digest: d("one"), ref: "one", bytes: 1 }))
+    : undefined
+  const todo = await newTodo(bench, goal, { ...more, requiredReads: source === undefined ? [] : [source.id] })
   const { fence } = await hold(bench, todo)
   const turn = await bench.run(Turns.admit({ goal: goal.id, agent: "ada", fence, bound: { usd: 2 } }))
+  if (packet) await bench.run(Packets.issue({ turn: turn.id, fence }))
   await bench.run(Turns.saveAttempt({ turn: turn.id, fence }))
   await bench.run(Turns.recordResult({ turn: turn.id, result }))
   await bench.run(Candidates.plan({ goal: goal.id, operationId: "op", turn: turn.id }))
@@ -79,7 +93,7 @@ const judged = async (more: { acceptance?: { validator: string } } = {}) => {
       ...change
     })
   await bench.run(Turns.recordVerdict({ turn: turn.id, acceptance: null, note: "judged below" }))
-  return { bench, goal, todo, fence, turn, patch, verdict, evidence, accept, settle }
+  return { bench, goal, todo, source, fence, turn, patch, verdict, evidence, accept, settle }
 }
 
 test("G72 C62 a settlement happens once: replayed it gives the stored receipt, with another payload it is a conflict", async () => {
@@ -236,6 +250,71 @@ test("G86 a failure is stale too, and an edit that changes no requirement makes 
   const acceptance = (await bench.run(accept())).id
   await bench.run(Todos.edit({ todo: todo.id, revision: 1, priority: 9 }))
   assert.equal((await bench.run(settle({ acceptance }))).outcome, "accepted")
+})
+
+test("C72 G86 a required source is revised while the turn runs: kept, paid, stale, unless the validator ran against the new revision", async () => {
+  const { bench, goal, todo, turn, accept, settle, source } = await judged({ reads: true })
+  assert.deepEqual(turn.context?.reads, [{ source: source!.id, revision: 1 }])
+  const revise = (content: string, revision: number) =>
+    bench.run(Sources.revise({ source: source!.id, revision, digest: d(content), ref: content, bytes: 1 }))
+  await revise("two", 1)
+  const before = (await bench.run(accept())).id
+  const receipt = await bench.run(settle({ acceptance: before, commandId: "s" }))
+  assert.deepInclude(receipt, { outcome: "staleContext", accepted: false, todoState: "open" })
+  assert.deepEqual(receipt.stale, {
+    asked: "accepted",
+    admittedRevision: 1,
+    revision: 1,
+    sources: [{ source: source!.id, revision: 2, admittedRevision: 1 }],
+    next: "replan"
+  })
+  assert.equal((await bench.run(Quota.status({ goal: goal.id }))).spent.usd, 0.5)
+  assert.equal((await bench.run(Todos.get({ todo: todo.id }))).state, "open")
+
+  const other = await judged({ reads: true })
+  const reads = (revision: number) => ({ reads: [{ source: other.source!.id, revision }] })
+  await other.bench.run(
+    Sources.revise({ source: other.source!.id, revision: 1, digest: d("two"), ref: "two", bytes: 1 })
+  )
+  assert.equal(await codeOf(other.bench, other.accept(reads(1))), "REVISION_CONFLICT")
+  const acceptance = (await other.bench.run(other.accept(reads(2)))).id
+  assert.deepInclude(await other.bench.run(other.settle({ acceptance })), { outcome: "accepted", todoState: "done" })
+})
+
+test("G86 what is no longer required makes nothing stale, and what is newly required does", async () => {
+  const retired = await judged({ reads: true })
+  await retired.bench.run(Sources.retire({ source: retired.source!.id, reason: "withdrawn" }))
+  const acceptance = (await retired.bench.run(retired.accept())).id
+  assert.equal((await retired.bench.run(retired.settle({ acceptance }))).outcome, "accepted")
+  const added = await judged()
+  const source = await added.bench.run(
+    Sources.register({ goal: added.goal.id, name: "late", digest: d("late"), ref: "late", bytes: 1 })
+  )
+  await added.bench.run(Todos.edit({ todo: added.todo.id, revision: 1, requiredReads: [source.id] }))
+  const passed = (await added.bench.run(added.accept())).id
+  assert.deepEqual((await added.bench.run(added.settle({ acceptance: passed }))).stale?.sources, [
+    { source: source.id, revision: 1, admittedRevision: null }
+  ])
+})
+
+test("G86 work that was done under another context than the turn was given is stale, unless the validator names what it ran against", async () => {
+  const issued = await judged({ packet: true })
+  const context = (await issued.bench.run(Turns.get({ turn: issued.turn.id }))).context
+  const acceptance = (await issued.bench.run(issued.accept())).id
+  const elsewhere = { acceptance, context: d("what an earlier turn was told") }
+  const stale = await issued.bench.run(issued.settle(elsewhere))
+  assert.deepEqual(
+    [stale.outcome, stale.stale?.context],
+    ["staleContext", { admitted: context!.digest, worked: elsewhere.context }]
+  )
+  const told = await judged({ packet: true })
+  const digest = (await told.bench.run(Turns.get({ turn: told.turn.id }))).context!.digest!
+  const passed = (await told.bench.run(told.accept())).id
+  assert.equal((await told.bench.run(told.settle({ acceptance: passed, context: digest }))).outcome, "accepted")
+  const named = await judged({ packet: true })
+  const against = (await named.bench.run(named.accept({ todoRevision: 1 }))).id
+  const accepted = await named.bench.run(named.settle({ acceptance: against, context: elsewhere.context }))
+  assert.equal(accepted.outcome, "accepted")
 })
 
 test("G73 a failed turn settles its cost too, and is counted among the settlements but not the accepted ones", async () => {
