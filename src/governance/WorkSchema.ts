@@ -11,7 +11,14 @@ import { readyQueueTables } from "./ReadyQueue.ts"
 import { sourceTables } from "./Source.ts"
 
 /** Step 3, entity by entity: each file that teaches an entity's rules exports its tables. */
-const complete: readonly string[] = [readyQueueTables, sourceTables, obligationTables, effectTables, deliveryTables, packetTables]
+const complete: readonly string[] = [
+  readyQueueTables,
+  sourceTables,
+  obligationTables,
+  effectTables,
+  deliveryTables,
+  packetTables
+]
 
 export const workMigrations: readonly Migration[] = [
   {
