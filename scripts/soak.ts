@@ -1,12 +1,13 @@
 /**
- * `npm run soak -- demo --minutes 5 [--full]`, `-- matrix [--only NAME] [--passages N]`, `-- store --rounds 1000`: kills that
- * go on for as long as they are let.
+ * `npm run soak -- demo --minutes 5 [--full]`, `-- matrix [--only NAME] [--passages N]`, `-- store --rounds 1000`,
+ * `-- governance --minutes 10`: kills that go on for as long as they are let.
  * Promise: every random choice comes from the printed seed (--seed repeats); after each kill and each rerun everything is
  * checked; the first fault ends the soak with a non-zero code and keeps the directory it was found in.
  * Rules: L8, G75, G82, J2; 02 "Numbers".
  */
 import { parseArgs } from "node:util"
 import { soakDemo, soakFullDemo } from "./soak/demo.ts"
+import { soakGovernance } from "./soak/governance.ts"
 import { soakMatrix } from "./soak/matrix.ts"
 import { soakStore } from "./soak/store.ts"
 
@@ -30,7 +31,7 @@ export interface SoakResult {
 }
 
 const usage =
-  "npm run soak -- demo [--minutes N] [--full] | matrix [--only NAME] [--passages N] | store [--rounds N]   [--seed S] [--jobs N]"
+  "npm run soak -- demo [--minutes N] [--full] | matrix [--only NAME] [--passages N] | store [--rounds N] | governance [--minutes N]   [--seed S] [--jobs N]"
 
 const fail = (text: string): never => {
   console.error(`${text}\n${usage}`)
@@ -74,7 +75,8 @@ const options: SoakOptions = {
 const soaks: Readonly<Record<string, (options: SoakOptions) => Promise<SoakResult>>> = {
   demo: values.full ? soakFullDemo : soakDemo,
   matrix: soakMatrix,
-  store: soakStore
+  store: soakStore,
+  governance: soakGovernance
 }
 const [what = "", ...more] = positionals
 const soak = more.length === 0 ? soaks[what] : undefined

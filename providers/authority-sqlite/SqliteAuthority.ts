@@ -226,6 +226,7 @@ export class SqliteAuthority implements AuthorityStore {
       )
       crashPoint("authority.afterJournal")
       for (const statement of module.project(event, { seq, at: now })) this.#db.run(statement.sql, ...statement.params)
+      crashPoint("authority.afterProjection")
       last = { seq, hash, at: now }
     }
     if (events.length > 0) {
@@ -237,6 +238,7 @@ export class SqliteAuthority implements AuthorityStore {
         last.seq,
         now
       )
+      crashPoint("authority.afterReceipt")
     }
     return { outcome: { _tag: "Committed", replayed: false, reply, seq: last.seq }, head: last }
   }

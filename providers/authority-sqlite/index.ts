@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import { isCoppiceError } from "../../src/base/CoppiceError.ts"
+import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { Authority } from "../../src/governance/Authority.ts"
 import type { AuthorityModule } from "../../src/governance/Module.ts"
 import { workModule } from "../../src/governance/WorkModule.ts"
@@ -73,6 +74,7 @@ const openRetrying = async (path: string, durability: Durability | undefined, bo
 const backup = (db: Database, path: string, was: string): void => {
   const copy = join(dirname(path), `authority.${was}.${Date.now()}.backup.db`)
   db.raw.prepare("VACUUM INTO ?").run(copy)
+  crashPoint("authority.backedUp")
 }
 
 const versionOf = (db: Database, module: string): number =>
@@ -95,6 +97,7 @@ export const openAuthority = async (options: OpenAuthorityOptions): Promise<Sqli
     }
     await db.transactWithRetry(() => {
       for (const module of modules) activate(db, module)
+      crashPoint("authority.activating")
     }, boundMs)
     return new SqliteAuthority({
       writer: db,

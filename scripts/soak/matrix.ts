@@ -22,8 +22,15 @@ const firstKilledAt: Readonly<Record<string, string>> = {
   "turn.startedOver": "turn.hostEnded:2"
 }
 
-/** Points of calls that a repair does not make: tests of the workspaces and of the deliveries kill there. */
-const elsewhere = ["workspace.kept", "workspace.discarded", "delivery.dispatched", "delivery.sent", "delivery.resolved"]
+/** Points of calls that a repair does not make: tests of the workspaces and of governance kill there. */
+const elsewhere = [
+  "workspace.kept",
+  "workspace.discarded",
+  "authority.backedUp",
+  "delivery.dispatched",
+  "delivery.sent",
+  "delivery.resolved"
+]
 
 interface Cell {
   readonly kills: readonly string[]

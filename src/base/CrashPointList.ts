@@ -16,8 +16,21 @@ const point = (where: string, holds: string): Point => ({ where, holds })
 export const crashPoints = {
   // The authority's file.
   "authority.afterJournal": point("a journal row is written, its projection is not", "nothing of the command happened"),
+  "authority.afterProjection": point(
+    "a fact and its projection are written, its command's receipt is not",
+    "nothing of the command happened"
+  ),
+  "authority.afterReceipt": point("the receipt is written, the batch goes on", "nothing of the batch happened"),
   "authority.beforeCommit": point("the transaction is complete and not committed", "nothing of the batch happened"),
   "authority.afterCommit": point("committed, no caller has heard of it", "each command is found by its id, once"),
+  "authority.backedUp": point(
+    "the backup of an older file lies beside it, nothing is migrated",
+    "the file is as it was"
+  ),
+  "authority.activating": point(
+    "the tables of every module are made or migrated, not committed",
+    "the file is as it was"
+  ),
 
   // Objects, commits and references of the workspace store.
   "layerfs.open.reclaimed": point(

@@ -1,6 +1,6 @@
 /** The list of crash points against the sources, and against what runs really pass. Rules: G75, G82, L8. */
 import { spawnSync } from "node:child_process"
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -37,7 +37,7 @@ it("L8 G82 every crash point and every fault point of the list is called in the 
   expect(calledIn("faultPoint")).toEqual([...faultPoints].toSorted())
 })
 
-it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a killed one, by a workspace that is kept or dropped, or by a delivery", async () => {
+it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a killed one, by a workspace that is kept or dropped, by a delivery, or by an older file", async () => {
   const directory = mkdtempSync(join(tmpdir(), "coppice-points-"))
   cleanups.push(() => rmSync(directory, { recursive: true, force: true }))
   const log = join(directory, "passed")
@@ -73,6 +73,15 @@ it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a kille
     env: { ...process.env, COPPICE_CRASH_LOG: log }
   })
   expect([sent.status, sent.stderr]).toEqual([0, ""])
+  const older = join(directory, "older")
+  mkdirSync(older, { mode: 0o700 })
+  copyFileSync(join(root, "test/golden/authority-v1.db"), join(older, "authority.db"))
+  const opener = join(root, "test/governance/programs/opener.ts")
+  const opened = spawnSync(process.execPath, [opener, older, "cmd_o", "t"], {
+    encoding: "utf8",
+    env: { ...process.env, COPPICE_CRASH_LOG: log }
+  })
+  expect([opened.status, opened.stderr]).toEqual([0, ""])
   const passed = new Set(readFileSync(log, "utf8").trim().split("\n"))
   expect(Object.keys(crashPoints).filter((name) => !passed.has(name))).toEqual([])
 }, 600_000)

@@ -7,18 +7,17 @@
  */
 import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs"
 import { join } from "node:path"
-import { genesis, verifyPage } from "../../providers/authority-sqlite/Chain.ts"
-import { baseMigrations } from "../../providers/authority-sqlite/Schema.ts"
 import { ObjectReader } from "../../providers/layerfs/PackedObjects.ts"
 import { digestOfRoot } from "../../providers/layerfs/RootDigest.ts"
 import { SqliteRefs } from "../../providers/layerfs/SqliteRefs.ts"
 import { StoredTrees } from "../../providers/layerfs/StoredTrees.ts"
-import { canonicalJson, digestJson } from "../../src/base/Digest.ts"
+import { digestJson } from "../../src/base/Digest.ts"
 import { exploreModule } from "../../src/explore/ExploreGraph.ts"
 import type { AuthorityModule } from "../../src/governance/Module.ts"
 import { workModule } from "../../src/governance/WorkModule.ts"
 import { sessionModule } from "../../src/session/Binding.ts"
-import { Database, type Row } from "../../src/sqlite/Database.ts"
+import { Database } from "../../src/sqlite/Database.ts"
+import { checkInvariants } from "../governance/invariants.ts"
 
 const modules: readonly AuthorityModule[] = [workModule, sessionModule, exploreModule]
 
@@ -44,8 +43,8 @@ export const checkHistory = (options: HistoryOptions): readonly string[] => {
   const layerfs = existsSync(index) ? Database.open(index, { readOnly: true }) : null
   try {
     if (found !== null) {
-      faults.push(...chain(found), ...projections(found), ...receipts(found, options.acknowledged))
-      faults.push(...settlements(found), ...quota(found))
+      faults.push(...checkInvariants(options.store, modules))
+      faults.push(...receipts(found, options.acknowledged), ...settlements(found))
     }
     if (layerfs !== null) faults.push(...references(layerfs))
     if (found !== null && layerfs !== null) faults.push(...candidates(found, layerfs, options.store))
@@ -60,58 +59,8 @@ export const checkHistory = (options: HistoryOptions): readonly string[] => {
   return faults
 }
 
-const chain = (db: Database): string[] => {
-  const { brokenAt } = verifyPage(db, { seq: 0, hash: genesis, at: 0 }, 1_000_000)
-  return brokenAt === null ? [] : [`the journal's chain is broken at ${brokenAt}`]
-}
-
-const tablesOf = (db: Database): string[] =>
-  db
-    .all("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
-    .map((row) => String(row["name"]))
-    .filter((name) => !["journal", "command", "meta", "module"].includes(name))
-
-/** A column that holds JSON is compared as what it says, whatever the order of its keys. */
-const column = (value: unknown) =>
-  typeof value === "string" && /^[{[]/.test(value) ? canonicalJson(JSON.parse(value)) : value
-
-const rowsOf = (db: Database, table: string): string[] =>
-  db
-    .all(`SELECT * FROM ${table}`)
-    .map((row) => JSON.stringify(Object.entries(row).map(([name, value]) => [name, column(value)])))
-    .sort()
-
-/** The journal is projected once more, into an empty file; every table must come out the same. */
-const projections = (db: Database): string[] => {
-  const again = Database.open(":memory:")
-  try {
-    for (const migration of [...baseMigrations, ...modules.flatMap((module) => module.migrations)])
-      again.raw.exec(migration.sql)
-    const byName = new Map(modules.map((module) => [module.name, module]))
-    for (const row of db.all("SELECT * FROM journal ORDER BY seq")) {
-      const event = { type: String(row["type"]), entity: String(row["entity"]), data: JSON.parse(String(row["data"])) }
-      const meta = { seq: Number(row["seq"]), at: Number(row["at"]) }
-      for (const { sql, params } of byName.get(String(row["module"]))?.project(event, meta) ?? [])
-        again.run(sql, ...params)
-    }
-    return tablesOf(db).flatMap((table) => {
-      const [is, says] = [rowsOf(db, table), rowsOf(again, table)]
-      return JSON.stringify(is) === JSON.stringify(says)
-        ? []
-        : [`table ${table} has ${is.length} rows that differ from the ${says.length} that the journal says`]
-    })
-  } finally {
-    again.close()
-  }
-}
-
 const receipts = (db: Database, acknowledged: string | undefined): string[] => {
   const faults: string[] = []
-  const orphans = db.all(
-    "SELECT DISTINCT command FROM journal WHERE command NOT IN (SELECT id FROM command) UNION SELECT id FROM command c WHERE NOT EXISTS (SELECT 1 FROM journal WHERE command = c.id AND seq = c.seq)"
-  )
-  for (const row of orphans)
-    faults.push(`command ${String(row["command"])} has facts without a receipt, or the reverse`)
   if (acknowledged === undefined || !existsSync(acknowledged)) return faults
   for (const line of readFileSync(acknowledged, "utf8").split("\n")) {
     // The last line may be half: its writer was killed.
@@ -131,10 +80,6 @@ const settlements = (db: Database): string[] => {
     db.all(sql).map((row) => `${what} ${String(row["key"])} ${String(row["n"])} times`)
   return [
     ...twice(
-      "settled effect",
-      "SELECT entity AS key, COUNT(*) AS n FROM journal WHERE type = 'settlement.settled' GROUP BY json_extract(data, '$.effectId') HAVING n > 1"
-    ),
-    ...twice(
       "accepted todo",
       "SELECT todo AS key, COUNT(*) AS n FROM settlement WHERE accepted = 1 GROUP BY todo HAVING n > 1"
     ),
@@ -143,24 +88,6 @@ const settlements = (db: Database): string[] => {
       .all("SELECT id FROM turn WHERE state = 'closed' AND effect_id NOT IN (SELECT effect_id FROM settlement)")
       .map((row) => `turn ${String(row["id"])} is closed and was never settled`)
   ]
-}
-
-const quota = (db: Database): string[] => {
-  const faults: string[] = []
-  const sums = (rows: readonly Row[]) => JSON.stringify(rows)
-  const fromEvents = db.all(
-    "SELECT reservation, SUM(spent_usd_micros) AS spent, SUM(reserved_usd_micros) AS held, SUM(spent_slots) AS slots FROM quota_event GROUP BY reservation ORDER BY reservation"
-  )
-  const fromRows = db.all(
-    "SELECT id AS reservation, COALESCE(spent_usd_micros, 0) AS spent, CASE WHEN state IN ('open', 'owed') THEN COALESCE(held_usd_micros, 0) ELSE 0 END AS held, spent_slots AS slots FROM reservation ORDER BY id"
-  )
-  if (sums(fromEvents) !== sums(fromRows))
-    faults.push(`the ledger's events sum to ${sums(fromEvents)}, the reservations say ${sums(fromRows)}`)
-  const unpaid = db.all(
-    "SELECT effect_id FROM settlement WHERE reservation NOT IN (SELECT reservation FROM quota_event WHERE kind IN ('spend', 'trueUp', 'void')) AND reservation NOT IN (SELECT id FROM reservation WHERE state = 'owed')"
-  )
-  for (const row of unpaid) faults.push(`settlement ${String(row["effect_id"])} has no spend and owes none`)
-  return faults
 }
 
 const references = (db: Database): string[] => {
