@@ -11,6 +11,7 @@ import { stopRefused } from "./EffectEnd.ts"
 import { EffectBlocked, RetryUnsafe, SupervisionRequired } from "./EffectError.ts"
 import { changed, type EffectRecord, effectState, effectTable, knownEffect } from "./EffectRecord.ts"
 import { DigestText, Fence, IdText, Ids, Summary } from "./Field.ts"
+import { type GateRecord, loadGates, occasionOf, passGates } from "./GateRecord.ts"
 import { activeGoal, type GoalRecord, loadGoal } from "./Goal.ts"
 import { IdentityConflict, LeaseLost, notFound } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler, rows } from "./Handler.ts"
@@ -136,11 +137,13 @@ interface Dispatched {
   readonly goal: GoalRecord | undefined
   readonly lease: LeaseRecord | undefined
   readonly waits: EffectBlocked["waits"]
+  readonly todo: TodoRecord | undefined
+  readonly gates: readonly GateRecord[]
 }
 
 function* loadDispatched(input: DispatchEffect): Load<Dispatched> {
   const effect = yield* effectTable.first("id = ?", input.effect)
-  if (effect === undefined) return { effect, goal: undefined, lease: undefined, waits: [] }
+  if (effect === undefined) return { effect, goal: undefined, lease: undefined, waits: [], todo: undefined, gates: [] }
   const waits: EffectBlocked["waits"][number][] = []
   for (const id of effect.after) {
     const other = yield* effectTable.first("id = ?", id)
@@ -161,7 +164,9 @@ function* loadDispatched(input: DispatchEffect): Load<Dispatched> {
     effect,
     goal: yield* loadGoal(effect.goal),
     lease: effect.todo === null ? undefined : yield* loadLease(effect.todo),
-    waits
+    waits,
+    todo: effect.todo === null ? undefined : yield* todoTable.first("id = ?", effect.todo),
+    gates: yield* loadGates(effect.goal)
   }
 }
 
@@ -209,6 +214,17 @@ export const dispatch: Handlers = handler({
       if (effect.stop !== null) return yield* Result.fail(stopRefused(effect))
       yield* activeGoal(state.goal, effect.goal)
       const lease = yield* fenced(effect, state.lease, input.fence, now)
+      const passed = yield* passGates(
+        effect.goal,
+        state.gates,
+        {
+          agent: lease?.owner ?? effect.agent,
+          action: "effect",
+          todo: state.todo ?? null,
+          occasion: lease === undefined ? effect.id : occasionOf(lease.todo, lease.epoch)
+        },
+        now
+      )
       if (!mayHandOver(effect)) {
         return yield* Result.fail(
           new RetryUnsafe({
@@ -255,6 +271,6 @@ export const dispatch: Handlers = handler({
         },
         now
       )
-      return decided([next.event], next.effect)
+      return decided([...passed, next.event], next.effect)
     })
 })

@@ -13,6 +13,7 @@ import { abandon, confirmStopped, effectEndCalls, noteEnded, requestStop, resolv
 import type { EffectBlocked, EffectInFlight, EffectState, RetryUnsafe, SupervisionRequired } from "./EffectError.ts"
 import { type EffectRecord, effectTable } from "./EffectRecord.ts"
 import {
+  type Gated,
   type GoalNotActive,
   type IdentityConflict,
   type LeaseHeld,
@@ -53,6 +54,7 @@ const dispatchEffect = observing<
   | RetryUnsafe
   | SupervisionRequired
   | GoalNotActive
+  | Gated
   | LeaseLost
   | IdentityConflict
   | NotFound
@@ -85,7 +87,8 @@ export const Effects = {
    * Journals that the effect is about to be handed over; only after that the provider is called, once. The reply's `attempts` is the
    * attempt that the provider is told. A replayed reply (same `commandId`) means that it may have been handed over: read it back.
    * Errors: `IdentityConflict` (another operation), `EffectState` (final, being stopped, or to be read back first), `EffectInFlight`,
-   * `RetryUnsafe`, `EffectBlocked`, `SupervisionRequired`, `GoalNotActive`, `LeaseLost` (effects of a todo need its fence), `NotFound`.
+   * `RetryUnsafe`, `EffectBlocked`, `SupervisionRequired`, `GoalNotActive`, `Gated` (gates on `effect`), `LeaseLost` (effects of a
+   * todo need its fence), `NotFound`.
    */
   dispatch: ({ operation, ...input }: Omit<DispatchEffect, "operation"> & Keyed & { readonly operation: Json }) =>
     Effect.gen(function* () {

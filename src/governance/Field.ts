@@ -14,6 +14,12 @@ export const Reason = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLen
 /** A person, by the name that the application knows. What only a person may do takes nobody else. */
 export const Person = Schema.Struct({ role: Schema.Literal("person"), name: IdText })
 export type Person = typeof Person.Type
+/** Relative, below the root: an absolute path or a step upwards is no scope. */
+export const Scope = Schema.String.check(
+  Schema.isMinLength(1),
+  Schema.isMaxLength(1000),
+  Schema.isPattern(/^(?!\/)(?!.*(^|\/)\.\.(\/|$))/)
+)
 export const DigestText = Schema.String.check(Schema.isPattern(/^sha256:[0-9a-f]{64}$/))
 export const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1_000_000_000))
 /**

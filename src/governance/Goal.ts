@@ -7,10 +7,12 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { reader, writer } from "./Authority.ts"
 import { BudgetSpec, IdText, limitMicros, Meter, Title, toUsd, type Units } from "./Field.ts"
+import { loadOpenGates } from "./GateRecord.ts"
 import { BoundMissing, GoalNotActive, type NotFound, notFound } from "./GovernanceError.ts"
 import { undeliveredPart } from "./Frontier.ts"
 import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
 import type { Load } from "./Module.ts"
+import { loadObligations } from "./ObligationRecord.ts"
 import { loadOwed, type Owed } from "./ReservationRecord.ts"
 
 // --- model -----------------------------------------------------------------------------------------------------------
@@ -156,10 +158,35 @@ const show = (goal: GoalRecord): Goal => ({
 
 export const loadGoal = (id: string): Load<GoalRecord | undefined> => goalTable.first("id = ?", id)
 
+/** Obligations and open gates: what goes on waiting while a goal is not active. At most 100 of each. */
+export type Waiting = GoalNotActive["waiting"]
+
+const mostWaiting = 100
+
+/** What waits with a goal that is not active; of an active one nothing is asked. */
+export function* loadWaiting(goal: GoalRecord | undefined, now: number): Load<Waiting> {
+  if (goal === undefined || goal.state === "active") return []
+  const obligations = (yield* loadObligations(goal.id)).slice(0, mostWaiting)
+  const { items: gates } = yield* loadOpenGates(goal.id, now, mostWaiting)
+  return [
+    ...obligations.map(({ id }) => ({ kind: "obligation" as const, id })),
+    ...gates.map(({ id }) => ({ kind: "gate" as const, id }))
+  ]
+}
+
+const waitingWith = (waiting: Waiting): string => {
+  const counted = (["obligation", "gate"] as const)
+    .map((kind) => ({ kind, n: waiting.filter((one) => one.kind === kind).length }))
+    .filter(({ n }) => n > 0)
+    .map(({ kind, n }) => `${n} ${kind}${n === 1 ? "" : "s"}`)
+  return counted.length === 0 ? "" : ` With it wait: ${counted.join(" and ")}.`
+}
+
 /** The goal, or why nothing may be admitted, dispatched or settled below it. */
 export const activeGoal = (
   goal: GoalRecord | undefined,
-  id: string
+  id: string,
+  waiting: Waiting = []
 ): Result.Result<GoalRecord, NotFound | GoalNotActive> =>
   goal === undefined
     ? Result.fail(notFound("goal", id))
@@ -167,13 +194,14 @@ export const activeGoal = (
       ? Result.succeed(goal)
       : Result.fail(
           new GoalNotActive({
-            message: `Goal ${id} is ${goal.state}.`,
+            message: `Goal ${id} is ${goal.state}.${waitingWith(waiting)}`,
             remedy:
               goal.state === "completed"
                 ? "A completed goal takes no more work: open another goal."
                 : "Nothing starts or settles until the owner calls Goals.resume. What was running is kept, its cost is recorded.",
             goal: id,
-            state: goal.state
+            state: goal.state,
+            waiting
           })
         )
 

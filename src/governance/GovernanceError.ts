@@ -29,7 +29,9 @@ export class IdempotencyKeyReuse extends Schema.TaggedError<IdempotencyKeyReuse>
 export class GoalNotActive extends Schema.TaggedError<GoalNotActive>()("GoalNotActive", {
   ...errorFields("GOAL_NOT_ACTIVE"),
   goal: Schema.String,
-  state: Schema.String
+  state: Schema.String,
+  /** Obligations and open gates that wait with it, where the call looks for work to start; a pause goes before them (C67). */
+  waiting: Schema.Array(Schema.Struct({ kind: Schema.Literals(["obligation", "gate"]), id: Schema.String }))
 }) {}
 
 /** The caller saw an older revision of the record than the stored one. */
@@ -222,6 +224,41 @@ export class NotAttempted extends Schema.TaggedError<NotAttempted>()("NotAttempt
   obligation: Schema.String,
   /** The turn or settlement that was named. */
   attempt: Schema.String
+}) {}
+
+/** Gates stop this: their question is open, or was answered with no (G40). Nothing that they do not name is stopped. */
+export class Gated extends Schema.TaggedError<Gated>()("Gated", {
+  ...errorFields("GATED"),
+  goal: Schema.String,
+  agent: Schema.NullOr(Schema.String),
+  action: Schema.String,
+  todo: Schema.NullOr(Schema.String),
+  gates: Schema.Array(
+    Schema.Struct({
+      gate: Schema.String,
+      kind: Schema.String,
+      /** Who is to move: the owner decides, or somebody repairs (G41). */
+      lane: Schema.Literals(["owner", "repair"]),
+      question: Schema.String,
+      standing: Schema.Literals(["open", "refused"]),
+      /** Of the decision that refused; null while the question is open. */
+      answer: Schema.NullOr(Schema.String),
+      by: Schema.NullOr(Schema.String)
+    })
+  )
+}) {}
+
+/** The gate was withdrawn: there is nothing to decide. */
+export class GateClosed extends Schema.TaggedError<GateClosed>()("GateClosed", {
+  ...errorFields("GATE_CLOSED"),
+  gate: Schema.String
+}) {}
+
+/** The gate asks the owner, and an agent answered (G41). */
+export class OwnerOnly extends Schema.TaggedError<OwnerOnly>()("OwnerOnly", {
+  ...errorFields("OWNER_ONLY"),
+  gate: Schema.String,
+  by: Schema.String
 }) {}
 
 export const notFound = (kind: string, id: string): NotFound =>

@@ -8,8 +8,19 @@ import * as Schema from "effect/Schema"
 import { sha256 } from "../base/Digest.ts"
 import { reader, writer } from "./Authority.ts"
 import { Fence, IdText, Summary } from "./Field.ts"
-import { activeGoal, type AgentRecord, agentTable, type GoalRecord, knownAgent, loadGoal } from "./Goal.ts"
+import { type GateRecord, loadGates, occasionOf, passGates } from "./GateRecord.ts"
 import {
+  activeGoal,
+  type AgentRecord,
+  agentTable,
+  type GoalRecord,
+  knownAgent,
+  loadGoal,
+  loadWaiting,
+  type Waiting
+} from "./Goal.ts"
+import {
+  type Gated,
   type GoalNotActive,
   LeaseHeld,
   LeaseLost,
@@ -278,25 +289,30 @@ interface AcquireState {
   readonly lease: LeaseRecord | undefined
   readonly scoped: readonly LeaseRecord[]
   readonly unmet: readonly string[]
+  readonly gates: readonly GateRecord[]
+  readonly waiting: Waiting
 }
 
-function* loadForAcquire(input: { readonly todo: string; readonly agent: string }): Load<AcquireState> {
+function* loadForAcquire(input: { readonly todo: string; readonly agent: string }, now: number): Load<AcquireState> {
   const todo = yield* todoTable.first("id = ?", input.todo)
   if (todo === undefined) {
-    return { todo, goal: undefined, agent: undefined, lease: undefined, scoped: [], unmet: [] }
+    return { todo, goal: undefined, agent: undefined, lease: undefined, scoped: [], unmet: [], gates: [], waiting: [] }
   }
   const unmet: string[] = []
   for (const id of todo.dependsOn) {
     const dependency = yield* todoTable.first("id = ?", id)
     if (dependency?.state !== "done") unmet.push(id)
   }
+  const goal = yield* loadGoal(todo.goal)
   return {
     todo,
-    goal: yield* loadGoal(todo.goal),
+    goal,
     agent: yield* agentTable.first("goal = ? AND agent_id = ?", todo.goal, input.agent),
     lease: yield* loadLease(todo.id),
     scoped: todo.writeScopes.length === 0 ? [] : yield* loadScoped(todo.goal),
-    unmet
+    unmet,
+    gates: yield* loadGates(todo.goal),
+    waiting: yield* loadWaiting(goal, now)
   }
 }
 
@@ -308,6 +324,12 @@ export const scopeConflict = (todo: string, conflicts: ScopeConflict["conflicts"
     conflicts
   })
 
+/** A new grant of this todo to this agent passes the gates on `claim`. */
+const passClaim = (state: AcquireState, todo: TodoRecord, agent: string, now: number) => {
+  const occasion = occasionOf(todo.id, (state.lease?.epoch ?? 0) + 1)
+  return passGates(todo.goal, state.gates, { agent, action: "claim", todo, occasion }, now)
+}
+
 const acquire = handler({
   type: "acquireLease",
   payload: AcquireLease,
@@ -316,12 +338,13 @@ const acquire = handler({
     Result.gen(function* () {
       if (state.todo === undefined) return yield* Result.fail(notFound("todo", input.todo))
       const todo = state.todo
-      yield* activeGoal(state.goal, todo.goal)
+      yield* activeGoal(state.goal, todo.goal, state.waiting)
       const agent = yield* knownAgent(state.agent, input.agent)
       if (isLive(state.lease, context.now)) return yield* Result.fail(leaseHeld(state.lease))
       const ready = yield* claimable(todo, agent, state.unmet, context.now)
       const conflicts = scopeConflicts(todo.id, todo.writeScopes, state.scoped, context.now)
       if (conflicts.length > 0) return yield* Result.fail(scopeConflict(todo.id, conflicts))
+      const passed = yield* passClaim(state, todo, input.agent, context.now)
       const { lease, event } = grant(
         state.lease,
         {
@@ -334,7 +357,7 @@ const acquire = handler({
         },
         context
       )
-      return decided([...ready, event], lease)
+      return decided([...ready, ...passed, event], lease)
     })
 })
 
@@ -365,17 +388,18 @@ const TransferLease = Schema.Struct({
 const transfer = handler({
   type: "transferLease",
   payload: TransferLease,
-  load: (input) => loadForAcquire({ todo: input.fence.todo, agent: input.to }),
+  load: (input, now) => loadForAcquire({ todo: input.fence.todo, agent: input.to }, now),
   decide: (state, input, context) =>
     Result.gen(function* () {
       if (state.todo === undefined) return yield* Result.fail(notFound("todo", input.fence.todo))
-      yield* activeGoal(state.goal, state.todo.goal)
+      yield* activeGoal(state.goal, state.todo.goal, state.waiting)
       const mine = yield* passFence(state.lease, input.fence, context.now, true)
       const receiver = yield* knownAgent(state.agent, input.to)
       yield* claimable(state.todo, receiver, state.unmet, context.now)
       // The todo's scopes may have been edited since the first grant; the new one is held to what they say now.
       const conflicts = scopeConflicts(state.todo.id, state.todo.writeScopes, state.scoped, context.now)
       if (conflicts.length > 0) return yield* Result.fail(scopeConflict(state.todo.id, conflicts))
+      const passed = yield* passClaim(state, state.todo, input.to, context.now)
       const { lease, event } = grant(
         mine,
         {
@@ -389,7 +413,7 @@ const transfer = handler({
         context,
         "transferred"
       )
-      return decided([event], lease)
+      return decided([...passed, event], lease)
     })
 })
 
@@ -415,20 +439,21 @@ export const leaseHandlers: Handlers = { ...acquire, ...renew, ...transfer, ...r
 export const Leases = {
   /**
    * Takes a named todo. `ttlMs` in milliseconds (default 45 minutes, at most 24 hours).
-   * Errors: `LeaseHeld` (take other work), `ScopeConflict`, `NotEligible`, `TodoState`, `GoalNotActive`, `NotFound`.
+   * Errors: `LeaseHeld` (take other work), `Gated` (its gates are named), `ScopeConflict`, `NotEligible`, `TodoState`,
+   * `GoalNotActive`, `NotFound`.
    */
   acquire: writer<
     typeof AcquireLease.Type,
     Lease,
-    LeaseHeld | ScopeConflict | NotEligible | TodoState | GoalNotActive | NotFound
+    LeaseHeld | Gated | ScopeConflict | NotEligible | TodoState | GoalNotActive | NotFound
   >("work", "acquireLease"),
   /** Extends a live lease by `ttlMs` from now; its fence has the next version. Errors: `LeaseLost` (stop the executor first). */
   renew: writer<typeof RenewLease.Type, Lease, LeaseLost>("work", "renewLease"),
-  /** Hands a live lease to another agent: next epoch, new token. Errors: `LeaseLost`, `NotEligible`, `NotFound`, … */
+  /** Hands a live lease to another agent: next epoch, new token. Errors: `LeaseLost`, `Gated`, `NotEligible`, `NotFound`, … */
   transfer: writer<
     typeof TransferLease.Type,
     Lease,
-    LeaseLost | ScopeConflict | NotEligible | TodoState | GoalNotActive | NotFound
+    LeaseLost | Gated | ScopeConflict | NotEligible | TodoState | GoalNotActive | NotFound
   >("work", "transferLease"),
   /** Gives a live lease back; the record stays as a tombstone. Errors: `LeaseLost`. */
   release: writer<typeof ReleaseLease.Type, LeaseView, LeaseLost>("work", "releaseLease"),

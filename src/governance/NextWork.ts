@@ -1,14 +1,24 @@
 /**
  * Choosing work: which todo an agent gets next, and taking it, in one commit.
  * Promise: selecting and claiming is one step, so two agents never get the same todo; "nothing to do" comes with the count
- * of everything unfinished and why it was not given, whatever the length of the list. Rules: G15, G22, G33, G34; C50, C53.
+ * of everything unfinished and why it was not given, whatever the length of the list. Rules: G15, G22, G33, G34, G40; C50, C53, C66.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { writer } from "./Authority.ts"
 import { IdText } from "./Field.ts"
-import { activeGoal, type AgentRecord, agentTable, type GoalRecord, knownAgent, loadGoal } from "./Goal.ts"
-import type { GoalNotActive, NotFound, ScopeConflict } from "./GovernanceError.ts"
+import { concerns, type GateRecord, loadGates, occasionOf, passGates, stopping } from "./GateRecord.ts"
+import {
+  activeGoal,
+  type AgentRecord,
+  agentTable,
+  type GoalRecord,
+  knownAgent,
+  loadGoal,
+  loadWaiting,
+  type Waiting
+} from "./Goal.ts"
+import type { Gated, GoalNotActive, NotFound, ScopeConflict } from "./GovernanceError.ts"
 import { decided, type Handlers, handler, row, rows } from "./Handler.ts"
 import {
   Binding,
@@ -22,7 +32,7 @@ import {
   Ttl
 } from "./Lease.ts"
 import type { Load } from "./Module.ts"
-import { loadUnavailable, loadReadyQueue, nextReady } from "./ReadyQueue.ts"
+import { goesBefore, loadUnavailable, loadReadyQueue, nextReady } from "./ReadyQueue.ts"
 import { todoCommands } from "./Todo.ts"
 import { claimable, obstacles, type TodoRecord, todoTable } from "./TodoRecord.ts"
 
@@ -34,6 +44,7 @@ export interface Withheld {
   readonly blocked: number
   readonly excluded: number
   readonly capability: number
+  readonly gated: number
   readonly scopeConflict: number
 }
 
@@ -43,8 +54,18 @@ export interface Blocked {
   readonly conflicts: ScopeConflict["conflicts"]
 }
 
-/** `blocked` names todos that were passed over for their write scopes, best first, at most 100. */
-export type NextWork = { readonly blocked: readonly Blocked[] } & (
+/** A todo that was passed over because gates stop this agent from taking it or from running it: all of them (G40). */
+export interface GatedTodo {
+  /** Null: every todo that it might have been given. */
+  readonly todo: string | null
+  readonly gates: readonly string[]
+}
+
+/**
+ * `blocked` names todos that were passed over for their write scopes, best first, at most 100; `gated` those that gates
+ * stop.
+ */
+export type NextWork = { readonly blocked: readonly Blocked[]; readonly gated: readonly GatedTodo[] } & (
   | { readonly _tag: "claimed"; readonly todo: TodoRecord; readonly lease: Lease }
   | { readonly _tag: "none"; readonly reason: "nothingUnfinished" | "allWithheld"; readonly withheld: Withheld }
 )
@@ -69,17 +90,22 @@ interface State {
   /** The best todo without an obstacle. */
   readonly best: Considered | undefined
   readonly blocked: readonly Blocked[]
+  readonly gated: readonly GatedTodo[]
+  readonly gates: readonly GateRecord[]
+  /** What waits with a goal that is not active. */
+  readonly waiting: Waiting
   /** There when nothing could be given: why, with everything counted (G22). */
   readonly withheld: Withheld | undefined
 }
 
-const mostBlocked = 100
+/** How many todos that were passed over are named; the counts are whole. */
+const mostNamed = 100
 
 /** What must be attempted goes before every priority: behind a stream of better-liked work it would be advice (G15). */
 const obliged =
   "SELECT t.* FROM obligation o JOIN todo t ON t.id = o.todo LEFT JOIN lease l ON l.todo = t.id " +
   "WHERE o.goal = ? AND o.state = 'open' AND t.state IN ('open', 'deferred') " +
-  "AND (l.todo IS NULL OR l.released_at IS NOT NULL OR l.expires_at <= ?) ORDER BY t.priority DESC, t.added_at, t.id"
+  "AND (l.todo IS NULL OR l.released_at IS NOT NULL OR l.expires_at <= ?)"
 
 function* consider(todo: TodoRecord): Load<Considered> {
   const unmet: string[] = []
@@ -95,20 +121,50 @@ const obstacle = (seen: Considered, agent: AgentRecord, scoped: readonly LeaseRe
     : (obstacles(seen.todo, agent, seen.unmet, now)[0]?.kind ??
       (scopeConflicts(seen.todo.id, seen.todo.writeScopes, scoped, now).length > 0 ? "scopeConflict" : undefined))
 
+/** A gate stands in the way of taking work, or of running it once it was taken: then it is not worth taking. */
+const before = ["claim", "dispatch"] as const
+
+const gatesBefore = (gates: readonly GateRecord[], agent: string, { todo, lease }: Considered, now: number) => {
+  const occasion = occasionOf(todo.id, (lease?.epoch ?? 0) + 1)
+  return gates.filter((gate) =>
+    before.some((action) => stopping([gate], { agent, action, todo, occasion }, now).length > 0)
+  )
+}
+
+/** Those that stop this agent whatever it would take: with one of them there is nothing to look for. */
+const gatesBeforeAll = (gates: readonly GateRecord[], agent: string) =>
+  gates.filter(
+    (gate) =>
+      gate.decisions.length === 0 &&
+      before.some((action) => concerns(gate, { agent, action, todo: null, occasion: "" }))
+  )
+
 function* load(input: { readonly goal: string; readonly agent: string }, now: number): Load<State> {
   const goal = yield* loadGoal(input.goal)
   const agent = yield* agentTable.first("goal = ? AND agent_id = ?", input.goal, input.agent)
-  if (agent === undefined) return { goal, agent, best: undefined, blocked: [], withheld: undefined }
+  const gates = yield* loadGates(input.goal)
+  const found = { goal, agent, gates, waiting: yield* loadWaiting(goal, now) }
+  const nothing = { ...found, best: undefined, blocked: [], gated: [], withheld: undefined }
+  if (agent === undefined || goal?.state !== "active") return nothing
+  const all = gatesBeforeAll(gates, agent.agentId)
+  if (all.length > 0) {
+    const counts = yield* loadUnavailable(input.goal, agent, now)
+    const { unfinished, leased, deferred, blocked, excluded, capability } = counts
+    const gated = unfinished - leased - deferred - blocked - excluded - capability
+    const named = gated === 0 ? [] : [{ todo: null, gates: all.map(({ id }) => id) }]
+    return { ...nothing, gated: named, withheld: { ...counts, gated, scopeConflict: 0 } }
+  }
   // Live leases with write scopes, for the conflicts.
   const scoped = yield* loadScoped(input.goal)
-  for (const todo of (yield* rows(obliged, input.goal, now)).map(todoTable.read)) {
+  const due = (yield* rows(obliged, input.goal, now)).map(todoTable.read)
+  for (const todo of due.toSorted((a, b) => (goesBefore(a, b) ? -1 : 1))) {
     const seen = yield* consider(todo)
-    if (obstacle(seen, agent, scoped, now) === undefined) {
-      return { goal, agent, best: seen, blocked: [], withheld: undefined }
-    }
+    if (gatesBefore(gates, agent.agentId, seen, now).length > 0) continue
+    if (obstacle(seen, agent, scoped, now) === undefined) return { ...nothing, best: seen }
   }
   const blocked: Blocked[] = []
-  let conflicting = 0
+  const gated: GatedTodo[] = []
+  const passedOver = { gated: 0, scopeConflict: 0 }
   let queue = yield* loadReadyQueue(input.goal, agent, now)
   // Ends only with the queue, so nothing is hidden by its pages.
   for (;;) {
@@ -117,15 +173,20 @@ function* load(input: { readonly goal: string; readonly agent: string }, now: nu
     queue = rest
     const seen = yield* consider(todo)
     const why = obstacle(seen, agent, scoped, now)
-    if (why === undefined) return { goal, agent, best: seen, blocked, withheld: undefined }
     // What else the records say of a proposed todo is counted by loadUnavailable.
-    if (why !== "scopeConflict") continue
-    conflicting += 1
-    if (blocked.length < mostBlocked)
-      blocked.push({ todo: todo.id, conflicts: scopeConflicts(todo.id, todo.writeScopes, scoped, now) })
+    if (why !== undefined && why !== "scopeConflict") continue
+    const stopped = gatesBefore(gates, agent.agentId, seen, now)
+    if (stopped.length > 0) {
+      passedOver.gated += 1
+      if (gated.length < mostNamed) gated.push({ todo: todo.id, gates: stopped.map(({ id }) => id) })
+    } else if (why === "scopeConflict") {
+      passedOver.scopeConflict += 1
+      if (blocked.length < mostNamed)
+        blocked.push({ todo: todo.id, conflicts: scopeConflicts(todo.id, todo.writeScopes, scoped, now) })
+    } else return { ...nothing, best: seen, blocked, gated }
   }
-  const withheld = { ...(yield* loadUnavailable(input.goal, agent, now)), scopeConflict: conflicting }
-  return { goal, agent, best: undefined, blocked, withheld }
+  const withheld = { ...(yield* loadUnavailable(input.goal, agent, now)), ...passedOver }
+  return { ...nothing, blocked, gated, withheld }
 }
 
 const take = handler({
@@ -134,13 +195,14 @@ const take = handler({
   load,
   decide: (state, input, context) =>
     Result.gen(function* () {
-      yield* activeGoal(state.goal, input.goal)
+      yield* activeGoal(state.goal, input.goal, state.waiting)
       const agent = yield* knownAgent(state.agent, input.agent)
       if (state.best === undefined) {
         const withheld = state.withheld!
         return decided([], {
           _tag: "none",
           blocked: state.blocked,
+          gated: state.gated,
           reason: withheld.unfinished === 0 ? "nothingUnfinished" : "allWithheld",
           withheld
         } satisfies NextWork)
@@ -157,9 +219,17 @@ const take = handler({
         oldExecutor: "unknown" as const
       }
       const { lease, event } = grant(old, want, context)
-      return decided([...ready, event], {
+      const occasion = occasionOf(todo.id, lease.epoch)
+      const passed = yield* passGates(
+        todo.goal,
+        state.gates,
+        { agent: input.agent, action: "claim", todo, occasion },
+        context.now
+      )
+      return decided([...ready, ...passed, event], {
         _tag: "claimed",
         blocked: state.blocked,
+        gated: state.gated,
         todo: opened,
         lease
       } satisfies NextWork)
@@ -174,8 +244,10 @@ export const Todos = {
   /**
    * Selects the best todo that the agent may take now and claims it, in one commit. What must be attempted (an open obligation)
    * goes before everything else; then higher priority, then older.
+   * Work that gates stop for this agent, to claim or to dispatch, is passed over, and named in `gated`.
    * Answers `{ _tag: "claimed", todo, lease }`, or `{ _tag: "none", reason, withheld }` with the count behind each reason.
-   * Errors: `GoalNotActive`, `NotFound` (goal, or agent not registered).
+   * Errors: `GoalNotActive` (`waiting` names the obligations and gates that wait with the goal), `NotFound` (goal, or agent not
+   * registered).
    */
-  nextWork: writer<typeof TakeNextWork.Type, NextWork, GoalNotActive | NotFound>("work", "nextWork")
+  nextWork: writer<typeof TakeNextWork.Type, NextWork, GoalNotActive | Gated | NotFound>("work", "nextWork")
 }

@@ -212,7 +212,8 @@ function* filled(one: Lane): Load<Lane> {
   }
 }
 
-const goesBefore = (a: TodoRecord, b: TodoRecord): boolean =>
+/** Higher priority first, then older. */
+export const goesBefore = (a: TodoRecord, b: TodoRecord): boolean =>
   a.priority !== b.priority ? a.priority > b.priority : a.addedAt !== b.addedAt ? a.addedAt < b.addedAt : a.id < b.id
 
 /** The best todo that the queue still has, and the queue after it. */

@@ -14,10 +14,12 @@ import { DigestText, Fence, IdText, Ids, Summary } from "./Field.ts"
 import type { EffectUnresolved } from "./EffectError.ts"
 import { loadUnresolvedOf, noneUnresolved } from "./EffectRecord.ts"
 import { type EvidenceRecord, loadEvidence, ofGoal } from "./Evidence.ts"
+import { type GateAction, type GateRecord, loadGates, occasionOf, passGates } from "./GateRecord.ts"
 import { activeGoal, type GoalRecord, loadGoal } from "./Goal.ts"
 import {
   type AcceptanceInvalid,
   EvidenceMissing,
+  type Gated,
   type GoalNotActive,
   IdentityConflict,
   LeaseLost,
@@ -30,7 +32,7 @@ import {
 } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
 import { type LeaseRecord, loadLease, passFence, released } from "./Lease.ts"
-import type { DecideContext, Load } from "./Module.ts"
+import type { DecideContext, JournalEvent, Load } from "./Module.ts"
 import { attempts, loadObligationsOver, met, type ObligationRecord, unobliged } from "./ObligationRecord.ts"
 import { closed, Spend, spendReserved, spendUnreserved } from "./QuotaLedger.ts"
 import { loadOwed, type Owed, owedBy, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
@@ -148,6 +150,7 @@ interface State {
   readonly obligations: readonly ObligationRecord[]
   /** External effects of the todo that are not known. */
   readonly effects: readonly string[]
+  readonly gates: readonly GateRecord[]
 }
 
 /** The todos that the settlement makes. */
@@ -176,7 +179,8 @@ function* load(input: Settle): Load<State> {
     verdictEvidence: acceptance === undefined ? [] : yield* loadEvidence(acceptance.evidence),
     reads: yield* loadNamedReads(madeBy(input)),
     obligations: yield* loadObligationsOver(input.goal, input.fence.todo),
-    effects: yield* loadUnresolvedOf(input.fence.todo)
+    effects: yield* loadUnresolvedOf(input.fence.todo),
+    gates: yield* loadGates(input.goal)
   }
 }
 
@@ -261,6 +265,24 @@ const payFor = (state: State, input: Settle, todo: TodoRecord, turn: TurnRecord 
     return spendReserved(held, input.spend, null, context.now)
   })
 
+/** Accepting work and completing its todo pass their gates; what only records a cost is stopped by none. */
+const passing = (
+  gates: readonly GateRecord[],
+  todo: TodoRecord,
+  lease: LeaseRecord,
+  actions: readonly GateAction[],
+  now: number
+) =>
+  Result.gen(function* () {
+    const occasion = occasionOf(todo.id, lease.epoch)
+    const facts = new Map<string, JournalEvent>()
+    for (const action of actions) {
+      const used = yield* passGates(todo.goal, gates, { agent: lease.owner, action, todo, occasion }, now)
+      for (const one of used) facts.set(one.entity, one)
+    }
+    return [...facts.values()]
+  })
+
 const settle = handler({
   type: "settle",
   payload: Settle,
@@ -293,6 +315,16 @@ const settle = handler({
           invalid("", "notPassed", `Todo ${todo.id} is completed only by an accepted settlement.`)
         )
       }
+      const used = yield* passing(
+        state.gates,
+        todo,
+        lease,
+        [
+          ...(outcome === "accepted" ? (["settle"] as const) : []),
+          ...(fate.action === "complete" ? (["complete"] as const) : [])
+        ],
+        context.now
+      )
       const meets = state.obligations.filter((one) => turn === undefined || attempts(turn, one))
       if (fate.action === "complete") {
         yield* unobliged(
@@ -349,6 +381,7 @@ const settle = handler({
         [
           fact("settlement.settled", record.id, { ...record, receipt }),
           cost.event,
+          ...used,
           ...done.events,
           ...meets.map((one) => met(one, { turn: turn?.id ?? null, settlement: input.effectId }, context.now)),
           ...delivery.events,
@@ -373,8 +406,9 @@ export const Settlements = {
    * are kept, the todo stays open, and the outcome is `staleContext` whatever was asked (`stale` says so), unless the acceptance is
    * of what is required now.
    * Open obligations that the turn attempted are met in this commit; a turn whose host never answered met none.
-   * Errors: `LeaseLost` (stop first), `ObligationOpen` (completing work that must be attempted first), `EffectUnresolved` (an
-   * external effect of the todo is not known), `AcceptanceInvalid`, `EvidenceMissing`, `IdentityConflict`, `PhaseOrder`,
+   * Errors: `LeaseLost` (stop first), `ObligationOpen` (completing work that must be attempted first), `Gated` (accepting or
+   * completing is stopped; the result is kept, settle it once that is decided), `EffectUnresolved` (an external effect of the todo
+   * is not known), `AcceptanceInvalid`, `EvidenceMissing`, `IdentityConflict`, `PhaseOrder`,
    * `ReservationClosed`, `TodoState`, `GoalNotActive` (kept until resumed), `NotFound`.
    */
   settle: writer<
@@ -382,6 +416,7 @@ export const Settlements = {
     Settlement,
     | LeaseLost
     | ObligationOpen
+    | Gated
     | AcceptanceInvalid
     | EvidenceMissing
     | IdentityConflict

@@ -9,10 +9,12 @@ import { reader, writer } from "./Authority.ts"
 import type { EffectUnresolved } from "./EffectError.ts"
 import { loadUnresolvedOf, noneUnresolved } from "./EffectRecord.ts"
 import { Origin, resultOf } from "./DeliveryRecord.ts"
-import { Fence, IdText, Ids, Summary, Title } from "./Field.ts"
+import { Fence, IdText, Ids, Scope, Summary, Title } from "./Field.ts"
+import { type GateRecord, loadGates, occasionOf, passGates } from "./GateRecord.ts"
 import { activeGoal, type GoalRecord, loadGoal } from "./Goal.ts"
 import {
   AcceptanceInvalid,
+  type Gated,
   type GoalNotActive,
   type LeaseHeld,
   type LeaseLost,
@@ -37,12 +39,6 @@ export type { ContinuationRecord, TodoRecord } from "./TodoRecord.ts"
 // --- payloads --------------------------------------------------------------------------------------------------------
 
 const Priority = Schema.Int.check(Schema.isBetween({ minimum: -1000, maximum: 1000 }))
-/** Relative, below the root: an absolute path or a step upwards is no scope. */
-const Scope = Schema.String.check(
-  Schema.isMinLength(1),
-  Schema.isMaxLength(1000),
-  Schema.isPattern(/^(?!\/)(?!.*(^|\/)\.\.(\/|$))/)
-)
 
 const fields = {
   title: Title,
@@ -141,6 +137,7 @@ interface Loaded {
   readonly dependents: readonly TodoRecord[]
   /** Why it must be attempted first. */
   readonly obligations: readonly ObligationRecord[]
+  readonly gates: readonly GateRecord[]
 }
 
 function* loadTodo(id: string, named: readonly string[] = [], dependents = false): Load<Loaded> {
@@ -148,7 +145,7 @@ function* loadTodo(id: string, named: readonly string[] = [], dependents = false
   const others: (TodoRecord | undefined)[] = []
   for (const other of named) others.push(yield* todoTable.first("id = ?", other))
   if (todo === undefined) {
-    return { todo, goal: undefined, lease: undefined, named: others, dependents: [], obligations: [] }
+    return { todo, goal: undefined, lease: undefined, named: others, dependents: [], obligations: [], gates: [] }
   }
   return {
     todo,
@@ -156,7 +153,8 @@ function* loadTodo(id: string, named: readonly string[] = [], dependents = false
     lease: yield* loadLease(id),
     named: others,
     dependents: dependents ? yield* loadDependents(id) : [],
-    obligations: yield* loadObligationsOn(todo.goal, id)
+    obligations: yield* loadObligationsOn(todo.goal, id),
+    gates: yield* loadGates(todo.goal)
   }
 }
 
@@ -401,10 +399,18 @@ const complete = handler({
         )
       }
       yield* readsOfGoal(todo.goal, successorsOf(input.continuation), state.reads)
+      const agent = lease?.owner ?? input.agent ?? null
+      const occasion = occasionOf(todo.id, state.lease?.epoch ?? 0)
+      const passed = yield* passGates(
+        todo.goal,
+        state.gates,
+        { agent, action: "complete", todo, occasion },
+        context.now
+      )
       const done = yield* completeTodo(todo, lease, input.continuation, context)
       yield* noneUnresolved(todo.id, state.effects)
       // A completion without a turn says nothing of its cost: that is owed, not zero (G73).
-      const owner = { goal: todo.goal, todo: todo.id, turn: null, agent: lease?.owner ?? input.agent ?? null }
+      const owner = { goal: todo.goal, todo: todo.id, turn: null, agent }
       const cost = spendUnreserved(owner, context.newId("effect"), { usd: "unknown" }, null, context)
       const delivery = resultOf(
         done.todo,
@@ -419,7 +425,7 @@ const complete = handler({
         },
         context
       )
-      return decided([...done.events, cost.event, ...delivery.events], {
+      return decided([...passed, ...done.events, cost.event, ...delivery.events], {
         ...done.todo,
         successors: done.successors,
         owed: owedBy(cost.reservation),
@@ -454,8 +460,9 @@ export const todoCommands = {
   ),
   /**
    * Completes a todo outside a turn: its cost is then owed, see `owed`. Work of a turn is completed by its settlement.
-   * Errors: `ObligationOpen` (attempt it first), `LeaseHeld`, `LeaseLost`, `TodoState`, `AcceptanceInvalid` (needs a settlement),
-   * `EffectUnresolved` (an external effect of it is not known), `GoalNotActive`, `NotFound`.
+   * Errors: `ObligationOpen` (attempt it first), `Gated` (gates on `complete`; whoever names no `agent` is held to all of them),
+   * `EffectUnresolved` (an external effect of it is not known), `AcceptanceInvalid` (needs a settlement), `LeaseHeld`, `LeaseLost`,
+   * `TodoState`, `GoalNotActive`, `NotFound`.
    */
   complete: writer<
     typeof CompleteTodo.Type,
@@ -465,7 +472,7 @@ export const todoCommands = {
       /** The delivery of its result, where the todo has an origin. */
       readonly delivery?: string
     },
-    WayOut | AcceptanceInvalid | EffectUnresolved | GoalNotActive
+    WayOut | Gated | AcceptanceInvalid | EffectUnresolved | GoalNotActive
   >("work", "completeTodo"),
   /** One todo, with what is owed for it. Errors: `NotFound`. */
   get: reader(

@@ -11,9 +11,11 @@ import type { Json } from "../base/Digest.ts"
 import { type AcceptanceRecord, acceptanceTable } from "./Acceptance.ts"
 import { type Keyed, reader, writeObserved } from "./Authority.ts"
 import { Fence, IdText, Summary } from "./Field.ts"
+import { loadGates } from "./GateRecord.ts"
 import { activeGoal, type GoalRecord, loadGoal } from "./Goal.ts"
 import {
   type BoundMissing,
+  type Gated,
   type GoalNotActive,
   type LeaseLost,
   type NotFound,
@@ -29,7 +31,8 @@ import { type LeaseRecord, loadLease } from "./Lease.ts"
 import type { Load } from "./Module.ts"
 import { Spend } from "./QuotaLedger.ts"
 import { loadOwed, type Owed, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
-import { admit, type AdmitTurn, leaseOf, retry, type RetryTurn, unsettledCost } from "./TurnAdmission.ts"
+import { todoTable } from "./TodoRecord.ts"
+import { admit, type AdmitTurn, leaseOf, passDispatch, retry, type RetryTurn, unsettledCost } from "./TurnAdmission.ts"
 import { driven, inFlight, known, observe, openTurn, sameProcess, seenAlive, seenBy } from "./TurnFence.ts"
 import { HostResult, inPhase, type NextStep, nextStep, type TurnRecord, turnTable } from "./TurnRecord.ts"
 
@@ -82,12 +85,17 @@ const step = (happened: string, turn: TurnRecord, change: Partial<TurnRecord>, n
 const saveAttempt = handler({
   type: "saveAttempt",
   payload: SaveAttempt,
-  load: (input) => loadTurn(input.turn),
+  *load(input) {
+    const state = yield* loadTurn(input.turn)
+    const todo = state.turn && (yield* todoTable.first("id = ?", state.turn.todo))
+    return { ...state, todo, gates: state.turn === undefined ? [] : yield* loadGates(state.turn.goal) }
+  },
   decide: (state, input, { now }, observed) =>
     Result.gen(function* () {
       const turn = yield* driven(yield* known(state.turn, input.turn), seenBy(observed))
       yield* activeGoal(state.goal, turn.goal)
-      yield* leaseOf(state.lease, input.fence, turn.goal, turn.agent, now)
+      const lease = yield* leaseOf(state.lease, input.fence, turn.goal, turn.agent, now)
+      const passed = yield* passDispatch(state.gates, lease, state.todo, now)
       const again = turn.state === "open" && turn.phase === "execute" && input.retry !== undefined
       if (!again) yield* inPhase(turn, "execute")
       if (turn.attempts.length > 0 && input.retry === undefined) {
@@ -99,18 +107,16 @@ const saveAttempt = handler({
         retry: input.retry ?? null,
         ...(input.host === undefined ? {} : { host: input.host })
       }
-      return step(
-        "turn.attemptSaved",
-        turn,
-        {
-          phase: "execute",
-          epoch: state.lease!.epoch,
-          attempts: [...turn.attempts, attempt],
-          executor: null,
-          guarantee: input.guarantee ?? null
-        },
-        now
-      )
+      const next: TurnRecord = {
+        ...turn,
+        phase: "execute",
+        epoch: lease.epoch,
+        attempts: [...turn.attempts, attempt],
+        executor: null,
+        guarantee: input.guarantee ?? null,
+        changedAt: now
+      }
+      return decided([...passed, fact("turn.attemptSaved", turn.id, next)], next)
     })
 })
 
@@ -297,6 +303,7 @@ const byId = (input: { readonly turn: string }): Load<TurnRecord | undefined> =>
 
 type Admission =
   | GoalNotActive
+  | Gated
   | NotFound
   | LeaseLost
   | TurnInFlight
@@ -313,14 +320,15 @@ export const Turns = {
   /**
    * Admits a turn and holds its bound in one commit; this process drives it.
    * Errors: `TurnInFlight` (nothing was touched), `TurnUnfinished` (settle or fail the older one), `QuotaExceeded`,
-   * `BoundMissing`, `SourceState` (a required source cannot be read: nothing was held), `LeaseLost`, `GoalNotActive`, `NotFound`.
+   * `BoundMissing`, `SourceState` (a required source cannot be read: nothing was held), `LeaseLost`, `Gated` (gates on `dispatch`),
+   * `GoalNotActive` (with what waits), `NotFound`.
    */
   admit: observing<AdmitTurn, TurnRecord, Admission>("admitTurn", (input) => openTurn(input.goal, input.agent)),
-  /** Journals that the host is about to be started. Errors: `PhaseOrder`, `LeaseLost`, `GoalNotActive`, `TurnInFlight`, `NotFound`. */
+  /** Journals that the host is about to be started. Errors: `PhaseOrder`, `LeaseLost`, `GoalNotActive`, `Gated`, `TurnInFlight`, `NotFound`. */
   saveAttempt: observing<
     typeof SaveAttempt.Type,
     TurnRecord,
-    PhaseOrder | LeaseLost | GoalNotActive | TurnInFlight | NotFound
+    PhaseOrder | LeaseLost | GoalNotActive | Gated | TurnInFlight | NotFound
   >("saveAttempt", byId),
   /** Journals which process the host is, as soon as it is known (S20). Errors: `PhaseOrder`, `TurnInFlight`, `NotFound`. */
   executorStarted: observing<typeof NameExecutor.Type, TurnRecord, PhaseOrder | TurnInFlight | NotFound>(

@@ -6,7 +6,17 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { Amounts, Fence, IdText, plus, Summary } from "./Field.ts"
-import { activeGoal, type AgentRecord, agentTable, type GoalRecord, knownAgent, loadGoal } from "./Goal.ts"
+import { type GateRecord, loadGates, occasionOf, passGates } from "./GateRecord.ts"
+import {
+  activeGoal,
+  type AgentRecord,
+  agentTable,
+  type GoalRecord,
+  knownAgent,
+  loadGoal,
+  loadWaiting,
+  type Waiting
+} from "./Goal.ts"
 import { LeaseLost, notFound, TurnUnfinished } from "./GovernanceError.ts"
 import { decided, fact, handler, invalidInput } from "./Handler.ts"
 import { type LeaseRecord, loadLease, passFence } from "./Lease.ts"
@@ -108,6 +118,8 @@ interface AdmitState {
   readonly required: readonly SourceRecord[]
   readonly accounts: readonly Account[]
   readonly old: Old | undefined
+  readonly gates: readonly GateRecord[]
+  readonly waiting: Waiting
 }
 
 function* loadAdmission(input: { goal: string; agent: string; fence: Fence }, now: number): Load<AdmitState> {
@@ -122,6 +134,8 @@ function* loadAdmission(input: { goal: string; agent: string; fence: Fence }, no
     todo,
     required: yield* loadRequired(todo),
     accounts: yield* loadAccounts(goal, agent, now),
+    gates: yield* loadGates(input.goal),
+    waiting: yield* loadWaiting(goal, now),
     old: turn === undefined ? undefined : { turn, held: yield* reservationTable.first("id = ?", turn.reservation) }
   }
 }
@@ -143,6 +157,20 @@ export const leaseOf = (lease: LeaseRecord | undefined, fence: Fence, goal: stri
     )
   })
 
+/** The host of whoever holds this lease may be started, as far as gates are concerned. */
+export const passDispatch = (
+  gates: readonly GateRecord[],
+  lease: LeaseRecord,
+  todo: TodoRecord | undefined,
+  now: number
+) =>
+  passGates(
+    lease.goal,
+    gates,
+    { agent: lease.owner, action: "dispatch", todo: todo ?? null, occasion: occasionOf(lease.todo, lease.epoch) },
+    now
+  )
+
 /** What the turn is admitted under: taken here, so that no caller can forget it (G86). */
 const contextOf = (
   goal: GoalRecord,
@@ -158,11 +186,12 @@ const contextOf = (
 
 const admission = (state: AdmitState, input: AdmitTurn, observed: Observed | undefined, context: DecideContext) =>
   Result.gen(function* () {
-    const goal = yield* activeGoal(state.goal, input.goal)
+    const goal = yield* activeGoal(state.goal, input.goal, state.waiting)
     yield* knownAgent(state.agent, input.agent)
     const cleared: readonly JournalEvent[] = yield* clearOld(state.old, observed, context.now)
     const lease = yield* leaseOf(state.lease, input.fence, input.goal, input.agent, context.now)
     const required = yield* readableAll(state.required)
+    const passed = yield* passDispatch(state.gates, lease, state.todo, context.now)
     if (observed === undefined) return yield* Result.fail(invalidInput("admitTurn", "the driving process is not named"))
     const id = context.newId("turn")
     const effectId = context.newId("effect")
@@ -193,7 +222,7 @@ const admission = (state: AdmitState, input: AdmitTurn, observed: Observed | und
       admittedAt: context.now,
       changedAt: context.now
     }
-    return { turn, events: [...cleared, event, fact("turn.admitted", id, turn)] }
+    return { turn, events: [...cleared, ...passed, event, fact("turn.admitted", id, turn)] }
   })
 
 export const admit = handler({

@@ -11,6 +11,8 @@ import { effectTable } from "./EffectRecord.ts"
 import { deliveryHandlers } from "./Delivery.ts"
 import { deliveryTable } from "./DeliveryRecord.ts"
 import { evidenceHandlers, evidenceTable } from "./Evidence.ts"
+import { gateHandlers } from "./Gate.ts"
+import { gateLapsed, gateTable } from "./GateRecord.ts"
 import { agentTable, goalHandlers, goalTable } from "./Goal.ts"
 import { type Handler, invalidInput } from "./Handler.ts"
 import { leaseHandlers, leaseLapsed } from "./Lease.ts"
@@ -45,7 +47,8 @@ const handlers: ReadonlyMap<string, Handler> = new Map(
     ...obligationHandlers,
     ...effectHandlers,
     ...deliveryHandlers,
-    ...packetHandlers
+    ...packetHandlers,
+    ...gateHandlers
   })
 )
 
@@ -73,7 +76,8 @@ const projections: { readonly [kind: string]: Projection } = {
   effect: puts(effectTable),
   delivery: puts(deliveryTable),
   packet: puts(packetTable),
-  continuity: puts(continuityTable)
+  continuity: puts(continuityTable),
+  gate: puts(gateTable)
 }
 
 function* nothing(): Load<undefined> {
@@ -88,6 +92,8 @@ export const workModule: AuthorityModule = {
   decide: (state, command, context) =>
     handlers.get(command.type)?.decide(state, command, context) ??
     Result.fail(invalidInput(command.type.slice(0, 100), "the work module has no such command")),
-  lapsed: leaseLapsed,
+  *lapsed(from, to) {
+    return (yield* leaseLapsed(from, to)) || (yield* gateLapsed(from, to))
+  },
   project: (event, meta) => projections[event.type.slice(0, event.type.indexOf("."))]!(event, meta)
 }

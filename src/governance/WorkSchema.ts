@@ -2,6 +2,7 @@
  * The tables of the work module: projections of its facts, and nothing that the journal does not hold.
  * Promise: written by Authority commands only (G1); a released step is never edited, a change is a further step (G5).
  */
+import { gateTables } from "./GateRecord.ts"
 import { obligationTables } from "./ObligationRecord.ts"
 import { deliveryTables } from "./DeliveryRecord.ts"
 import type { Migration } from "../sqlite/Database.ts"
@@ -17,7 +18,8 @@ const complete: readonly string[] = [
   obligationTables,
   effectTables,
   deliveryTables,
-  packetTables
+  packetTables,
+  gateTables
 ]
 
 export const workMigrations: readonly Migration[] = [

@@ -130,6 +130,7 @@ test("G22 nextWork takes the highest priority first and never what is deferred, 
     blocked: 1,
     excluded: 1,
     capability: 1,
+    gated: 0,
     scopeConflict: 0
   })
   bench.now += 1000
