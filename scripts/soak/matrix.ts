@@ -62,7 +62,7 @@ const runCell = async ({ kills, fault, certain }: Cell) => {
 /** Every cell: first all points at their first passage, so that a short run says most. */
 const cellsOf = (options: SoakOptions, passages: readonly string[]): Cell[] => {
   const random = seededRandom(options.seed)
-  const names = Object.keys(crashPoints).filter((name) => !elsewhere.includes(name))
+  const names = Object.keys(crashPoints).filter((name) => !elsewhere.includes(name) && !name.startsWith("effect."))
   const wanted = names.filter((name) => options.only === undefined || name.startsWith(options.only))
   const cells: Cell[] = []
   for (let n = 1; n <= options.passages; n += 1) {

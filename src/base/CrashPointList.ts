@@ -124,6 +124,18 @@ export const crashPoints = {
   "delivery.sent": point("the receiver may have it, its reply is not saved", "read back, or the same message again"),
   "delivery.resolved": point("its end is saved, the caller has not heard", "told by the rerun, nothing is sent"),
 
+  // An external effect.
+  "effect.planned": point("planned, nothing was handed over", "handed over once by the rerun"),
+  "effect.dispatched": point("journaled as handed over, the provider was not called", "read back before anything else"),
+  "effect.answered": point("the provider answered, no fact says so", "read back; never handed over blindly"),
+  "effect.recorded": point("the answer, or its loss, is journaled", "final, or read back"),
+  "effect.readBack": point("read back, no fact says so", "read back again"),
+  "effect.resolved": point("what was read back is journaled", "final, or handed over where its kind allows it"),
+  "effect.stopRequested": point("the stop is journaled, the device was not asked", "asked by the next activation"),
+  "effect.stopAsked": point("the device was asked to stop, nobody looked", "asked again, and looked at"),
+  "effect.stopSeen": point("the device was looked at, no fact says so", "looked at again"),
+  "effect.stopRecorded": point("what the device said is journaled", "confirmed, or looked at again"),
+
   // From files to a candidate, across two stores.
   "capture.planned": point("planned, not committed", "recovered from the upper, or absent"),
   "capture.committed": point("committed under the operation id, not pinned", "found by operation id"),

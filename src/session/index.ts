@@ -2,5 +2,6 @@
 export * from "./Binding.ts"
 export * from "./DeliveryDriver.ts"
 export * from "./LeaseGuard.ts"
+export * from "./Operations.ts"
 export * from "./ResultFile.ts"
 export * from "./TurnDriver.ts"

@@ -37,7 +37,7 @@ it("L8 G82 every crash point and every fault point of the list is called in the 
   expect(calledIn("faultPoint")).toEqual([...faultPoints].toSorted())
 })
 
-it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a killed one, by a workspace that is kept or dropped, by a delivery, or by an older file", async () => {
+it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a killed one, by a workspace that is kept or dropped, by a delivery, an older file, or external operations", async () => {
   const directory = mkdtempSync(join(tmpdir(), "coppice-points-"))
   cleanups.push(() => rmSync(directory, { recursive: true, force: true }))
   const log = join(directory, "passed")
@@ -82,6 +82,12 @@ it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a kille
     env: { ...process.env, COPPICE_CRASH_LOG: log }
   })
   expect([opened.status, opened.stderr]).toEqual([0, ""])
+  const operations = fileURLToPath(new URL("../../examples/external-operation/run.ts", import.meta.url))
+  const { status, stderr } = spawnSync(process.execPath, [operations], {
+    encoding: "utf8",
+    env: { ...process.env, COPPICE_CRASH_LOG: log }
+  })
+  expect(status, stderr).toBe(0)
   const passed = new Set(readFileSync(log, "utf8").trim().split("\n"))
   expect(Object.keys(crashPoints).filter((name) => !passed.has(name))).toEqual([])
 }, 600_000)
