@@ -56,31 +56,47 @@ export interface Verified {
   readonly brokenAt: number | null
 }
 
+/** A row of the journal as the chain reads it: its columns in the order of `columns`. */
+type ChainRow = readonly [number, number, string, string, string, string, string, string, string]
+
+const page =
+  "SELECT seq, at, module, type, entity, command, data, prev_hash, hash FROM journal WHERE seq > ? ORDER BY seq LIMIT ?"
+
 /** Checks entries `after+1 …`, a page at a time, so that a caller can give way between pages. */
 export const verifyPage = (
   db: Database,
   from: Head,
   limit: number
 ): { readonly head: Head; readonly brokenAt: number | null; readonly done: boolean } => {
-  const rows = db.all("SELECT * FROM journal WHERE seq > ? ORDER BY seq LIMIT ?", from.seq, limit)
+  // Rows as lists: naming nine columns of a million rows costs as much as hashing them.
+  const statement = db.prepare(page)
+  statement.setReturnArrays(true)
+  const rows = statement.all(from.seq, limit) as unknown as readonly ChainRow[]
   let at = from
-  for (const row of rows) {
-    const seq = Number(row["seq"])
-    const link: Link = {
-      seq,
-      at: Number(row["at"]),
-      module: String(row["module"]),
-      type: String(row["type"]),
-      entity: String(row["entity"]),
-      command: String(row["command"]),
-      data: String(row["data"]),
-      prevHash: String(row["prev_hash"])
-    }
-    const hash = String(row["hash"])
-    if (seq !== at.seq + 1 || link.prevHash !== at.hash || linkHash(link) !== hash) {
+  for (const [seq, time, module, type, entity, command, data, prevHash, hash] of rows) {
+    const link: Link = { seq, at: time, module, type, entity, command, data, prevHash }
+    if (seq !== at.seq + 1 || prevHash !== at.hash || linkHash(link) !== hash) {
       return { head: at, brokenAt: at.seq + 1, done: true }
     }
-    at = { seq, hash, at: link.at }
+    at = { seq, hash, at: time }
   }
   return { head: at, brokenAt: null, done: rows.length < limit }
+}
+
+/**
+ * Looks at receipts in the order of their ids, after `after`: none may point past the journal, whose end may have been cut off.
+ * `last` is null at the end.
+ */
+export const receiptPage = (
+  db: Database,
+  after: string,
+  limit: number
+): { readonly pointsPast: boolean; readonly last: string | null } => {
+  const found = db.get(
+    "SELECT MAX(seq) AS seq, MAX(id) AS last, COUNT(*) AS n FROM (SELECT id, seq FROM command WHERE id > ? ORDER BY id LIMIT ?) AS page",
+    after,
+    limit
+  )!
+  const complete = Number(found["n"]) < limit
+  return { pointsPast: Number(found["seq"] ?? 0) > head(db).seq, last: complete ? null : String(found["last"]) }
 }

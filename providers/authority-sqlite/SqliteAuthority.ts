@@ -21,7 +21,7 @@ import type {
 import { notPublic, privateField } from "../../src/governance/PublicText.ts"
 import { type Database, isBusyError, StoreMoved, toStorageFailure } from "../../src/sqlite/Database.ts"
 import { type Monotonic, StoreClock } from "./StoreClock.ts"
-import { entryOf, genesis, type Head, head, linkHash, type Verified, verifyPage } from "./Chain.ts"
+import { entryOf, genesis, type Head, head, linkHash, receiptPage, type Verified, verifyPage } from "./Chain.ts"
 
 /** A refusal on its way out of a savepoint; never leaves this file. */
 class Refusal {
@@ -46,6 +46,12 @@ type Settled = { readonly waiting: Waiting } & (
 /** The event loop is the host's (01): after so many milliseconds the rest waits for the next transaction. */
 const defaultBatchMs = 8
 
+/** So many calls share a transaction however long they take: on a slow machine an fsync for each few would make it slower. */
+const leastTogether = 12
+
+/** Rows that `verify` looks at before it gives way to the event loop: a few milliseconds of work. */
+const rowsAtOnce = 500
+
 export interface SqliteAuthorityOptions {
   readonly writer: Database
   readonly openReader: () => Database
@@ -56,7 +62,7 @@ export interface SqliteAuthorityOptions {
   readonly monotonic?: (() => Monotonic) | undefined
   /** How long a locked file is tried again before `Busy`. */
   readonly busyBoundMs?: number | undefined
-  /** Calls share a transaction until it has run this long. Default 8 ms. */
+  /** Calls share a transaction until it has run this long, a dozen in any case. Default 8 ms. */
   readonly batchMs?: number | undefined
 }
 
@@ -114,7 +120,10 @@ export class SqliteAuthority implements AuthorityStore {
         const batchMs = this.#options.batchMs ?? defaultBatchMs
         let at = head(this.#db)
         let decidedAt = 0
-        while (this.#queue.length > taken.length && performance.now() - clock < batchMs) {
+        while (
+          this.#queue.length > taken.length &&
+          (taken.length < leastTogether || performance.now() - clock < batchMs)
+        ) {
           const waiting = this.#queue[taken.length]!
           taken.push(waiting)
           const outcomes: CommandOutcome[] = []
@@ -291,20 +300,23 @@ export class SqliteAuthority implements AuthorityStore {
 
   /** Walks the chain in pages, giving way between them; ends with the receipts, which must not point past the journal. */
   readonly verify = async (): Promise<Verified> => {
+    const giveWay = () => new Promise((resolve) => setImmediate(resolve))
     let at: Head = { seq: 0, hash: genesis, at: 0 }
-    const upTo = await this.#snapshot((db) => ({
-      journal: head(db).seq,
-      receipts: Number(db.get("SELECT COALESCE(MAX(seq), 0) AS seq FROM command")!["seq"])
-    }))
+    const upTo = await this.#snapshot((db) => head(db).seq)
     for (;;) {
-      const page = await this.#snapshot((db) => verifyPage(db, at, 200))
+      const page = await this.#snapshot((db) => verifyPage(db, at, rowsAtOnce))
       at = page.head
       if (page.brokenAt !== null) return { ok: false, entries: at.seq, brokenAt: page.brokenAt }
-      if (page.done || at.seq >= upTo.journal) break
-      await new Promise((resolve) => setImmediate(resolve))
+      if (page.done || at.seq >= upTo) break
+      await giveWay()
     }
-    const ok = upTo.receipts <= at.seq
-    return { ok, entries: at.seq, brokenAt: ok ? null : at.seq + 1 }
+    for (let last: string | null = ""; last !== null; await giveWay()) {
+      const after: string = last
+      const page = await this.#snapshot((db) => receiptPage(db, after, rowsAtOnce))
+      if (page.pointsPast) return { ok: false, entries: at.seq, brokenAt: at.seq + 1 }
+      last = page.last
+    }
+    return { ok: true, entries: at.seq, brokenAt: null }
   }
 
   /** Ends after what was asked for has been answered. Closing twice is no error. */

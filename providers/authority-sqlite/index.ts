@@ -43,7 +43,7 @@ export interface OpenAuthorityOptions {
   readonly monotonic?: () => Monotonic
   /** Milliseconds for which a file that another process holds is tried again. Default 5,000. */
   readonly busyBoundMs?: number
-  /** Calls that wait together share a transaction until it has run this long. Default 8 ms: the event loop is yours. */
+  /** Calls that wait together share a transaction until it has run this long, a dozen in any case. Default 8 ms: the event loop is yours. */
   readonly batchMs?: number
 }
 

@@ -84,17 +84,21 @@ export const recordTable = <R extends object>(
   key: readonly (keyof R & string)[],
   fields: { readonly [K in keyof R]-?: "value" | "json" | "flag" }
 ): RecordTable<R> => {
-  const entries = Object.entries(fields) as [keyof R & string, "value" | "json" | "flag"][]
-  const columns = entries.map(([field]) => column(field))
-  const updates = entries.filter(([field]) => !key.includes(field)).map(([field]) => column(field))
+  const entries = (Object.entries(fields) as [keyof R & string, "value" | "json" | "flag"][]).map(([field, kind]) => ({
+    field,
+    kind,
+    column: column(field)
+  }))
+  const columns = entries.map((entry) => entry.column)
+  const updates = entries.filter(({ field }) => !key.includes(field)).map((entry) => entry.column)
   const upsert =
     `INSERT INTO ${name} (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")}) ` +
     `ON CONFLICT (${key.map(column).join(", ")}) DO UPDATE SET ${updates.map((c) => `${c} = excluded.${c}`).join(", ")}`
   const select = `SELECT ${columns.join(", ")} FROM ${name} WHERE `
   const read = (row: Row): R => {
     const record: Record<string, unknown> = {}
-    for (const [field, kind] of entries) {
-      const value = row[column(field)]
+    for (const { field, kind, column } of entries) {
+      const value = row[column]
       record[field] =
         kind === "flag" ? value === 1 : kind === "json" && value !== null ? JSON.parse(String(value)) : value
     }
@@ -102,7 +106,7 @@ export const recordTable = <R extends object>(
   }
   const put = (record: R): Statement => ({
     sql: upsert,
-    params: entries.map(([field, kind]) => {
+    params: entries.map(({ field, kind }) => {
       const value = record[field] as unknown
       if (value === null || value === undefined) return null
       return kind === "flag" ? (value === true ? 1 : 0) : kind === "json" ? JSON.stringify(value) : (value as Param)

@@ -144,17 +144,20 @@ const demandOf = (found: { readonly [column: string]: unknown }): Demand => ({
   excluded: String(found["excluded_agents"])
 })
 
-/** Each demand of ready todos once, by one step in the index each. */
+/** Each demand of ready todos once: two steps in the index for each, however many todos share it. */
 function* loadDemands(goal: string): Load<readonly Demand[]> {
   const demands: Demand[] = []
-  for (let last: Demand = { capabilities: "", excluded: "" }; ; ) {
-    const found = yield* row(
-      `SELECT capabilities, excluded_agents FROM todo WHERE goal = ? AND ${ready} AND (capabilities, excluded_agents) > (?, ?) ` +
+  const after = (where: string, ...params: readonly string[]) =>
+    row(
+      `SELECT capabilities, excluded_agents FROM todo WHERE goal = ? AND ${ready} AND ${where} ` +
         "ORDER BY capabilities, excluded_agents LIMIT 1",
       goal,
-      last.capabilities,
-      last.excluded
+      ...params
     )
+  for (let last: Demand = { capabilities: "", excluded: "" }; ; ) {
+    const found =
+      (yield* after("capabilities = ? AND excluded_agents > ?", last.capabilities, last.excluded)) ??
+      (yield* after("capabilities > ?", last.capabilities))
     if (found === undefined) return demands
     last = demandOf(found)
     demands.push(last)

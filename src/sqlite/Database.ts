@@ -131,7 +131,7 @@ export class Database {
 
   /** `PRAGMA user_version`. */
   userVersion(): number {
-    return Number((this.raw.prepare("PRAGMA user_version").get() as { user_version: number }).user_version)
+    return Number(this.get("PRAGMA user_version")!["user_version"])
   }
 
   /**
