@@ -34,6 +34,7 @@ interface Area {
 }
 
 const areas: Readonly<Record<string, () => Promise<Area>>> = {
+  governance: () => import("./governance.ts"),
   workspace: () => import("./workspace.ts")
 }
 
