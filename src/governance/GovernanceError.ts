@@ -108,6 +108,13 @@ export class ContextTooLarge extends Schema.TaggedError<ContextTooLarge>()("Cont
   overBytes: Schema.Number
 }) {}
 
+/** What the loop controller was given does not belong together: a decision on it would be about something else (G83). */
+export class LoopInputStale extends Schema.TaggedError<LoopInputStale>()("LoopInputStale", {
+  ...errorFields("LOOP_INPUT_STALE"),
+  /** `older`: the state is as of an earlier sequence than the receipt; else what they differ in. */
+  why: Schema.Literals(["older", "goal", "agent", "revision"])
+}) {}
+
 /** The budget does not hold the amount that was asked for (G50). */
 export class QuotaExceeded extends Schema.TaggedError<QuotaExceeded>()("QuotaExceeded", {
   ...errorFields("QUOTA_EXCEEDED"),

@@ -139,7 +139,7 @@ const gatesBeforeAll = (gates: readonly GateRecord[], agent: string) =>
       before.some((action) => concerns(gate, { agent, action, todo: null, occasion: "" }))
   )
 
-function* load(input: { readonly goal: string; readonly agent: string }, now: number): Load<State> {
+export function* loadNextWork(input: { readonly goal: string; readonly agent: string }, now: number): Load<State> {
   const goal = yield* loadGoal(input.goal)
   const agent = yield* agentTable.first("goal = ? AND agent_id = ?", input.goal, input.agent)
   const gates = yield* loadGates(input.goal)
@@ -192,7 +192,7 @@ function* load(input: { readonly goal: string; readonly agent: string }, now: nu
 const take = handler({
   type: "nextWork",
   payload: TakeNextWork,
-  load,
+  load: loadNextWork,
   decide: (state, input, context) =>
     Result.gen(function* () {
       yield* activeGoal(state.goal, input.goal, state.waiting)

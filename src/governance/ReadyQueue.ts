@@ -236,6 +236,17 @@ export function* nextReady(
   }
 }
 
+/** When the first lease or deferral of unfinished work ends; null: none does by time alone. */
+export function* loadMovesAt(goal: string, now: number): Load<number | null> {
+  const found = yield* row(
+    `SELECT MIN(not_before) AS at FROM todo WHERE goal = ? AND ${unfinished} AND not_before IS NOT NULL AND not_before > ?`,
+    goal,
+    now
+  )
+  const at = found?.["at"] ?? null
+  return at === null || Number(at) === never ? null : Number(at)
+}
+
 /** Unfinished todos that the agent cannot be given whoever writes where, each under its first reason, and all unfinished ones. */
 export interface Unavailable {
   readonly unfinished: number

@@ -41,6 +41,16 @@ export { type Agent, Agents, type Budget, type Goal, Goals, type GoalState } fro
 export * from "./GovernanceError.ts"
 export { type Binding, type Lease, Leases, leaseTtl, type LeaseView, type PreviousGrant } from "./Lease.ts"
 export { leaseHolds } from "./LeaseAuthority.ts"
+export { Loop } from "./Loop.ts"
+export {
+  type Disposition,
+  type LoopGate,
+  type LoopReceipt,
+  type LoopState,
+  type LoopTodo,
+  nextDisposition,
+  type TurnBudget
+} from "./LoopController.ts"
 export type * from "./Module.ts"
 export { type Blocked, type NextWork, Todos, type Withheld } from "./NextWork.ts"
 export { Obligations } from "./Obligation.ts"
