@@ -5,6 +5,7 @@
  */
 import * as Result from "effect/Result"
 import { canonicalJson, digestJson, type Json } from "../base/Digest.ts"
+import type { GateKind, Lane } from "./GateRecord.ts"
 import type { Budget, GoalState } from "./Goal.ts"
 import { ContextTooLarge } from "./GovernanceError.ts"
 import type { Figures } from "./QuotaSum.ts"
@@ -53,14 +54,15 @@ export interface PacketObligation {
   readonly reason: string
 }
 
-/** A question that waits for its answer, and what it holds up. */
+/** A question about this work that waits for its answer, and who is to move. */
 export interface PacketGate {
   readonly id: string
-  readonly kind: string
+  readonly kind: GateKind
+  readonly lane: Lane
   readonly question: string
 }
 
-/** A decision that stands. */
+/** A decision that stands: the answer to a gate by its id, or one that the caller names. */
 export interface PacketDecision {
   readonly id: string
   readonly text: string

@@ -316,6 +316,18 @@ export const passGates = (
   )
 }
 
+/** How many of the questions that are answered for good an executor is told of: the newest. */
+const mostAnswered = 100
+
+/** The gates of a goal that an executor may meet: those that may stop something, and the newest that were answered for good. */
+export function* loadQuestions(goal: string): Load<readonly GateRecord[]> {
+  const answered = yield* gateTable.find(
+    `goal = ? AND may_stop = 0 AND state = 'decided' ORDER BY opened_at DESC, id DESC LIMIT ${mostAnswered}`,
+    goal
+  )
+  return [...(yield* loadGates(goal)), ...answered]
+}
+
 /** The gates of a goal that may stop something, oldest first. */
 export const loadGates = (goal: string): Load<readonly GateRecord[]> =>
   gateTable.find("goal = ? AND may_stop = 1 ORDER BY opened_at, id", goal)

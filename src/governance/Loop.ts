@@ -8,10 +8,11 @@ import * as Result from "effect/Result"
 import { type AsOf, type Authority, reader, type ReadError } from "./Authority.ts"
 import type { Fence } from "./Field.ts"
 import { loadFrontier } from "./Frontier.ts"
+import { type GateRecord, occasionOf, stateAt, stopping } from "./GateRecord.ts"
 import { agentTable, loadGoal } from "./Goal.ts"
 import { type NotFound, notFound } from "./GovernanceError.ts"
 import { loadLease, passFence } from "./Lease.ts"
-import { type LoopState, type LoopTodo, nextDisposition } from "./LoopController.ts"
+import { type LoopGate, type LoopState, type LoopTodo, nextDisposition } from "./LoopController.ts"
 import type { Load } from "./Module.ts"
 import { loadNextWork } from "./NextWork.ts"
 import { figures, loadAccounts } from "./QuotaSum.ts"
@@ -20,6 +21,8 @@ import { loadRequired } from "./Source.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
 import { liveness, openTurn, thisProcess } from "./TurnFence.ts"
 import { nextStep, type TurnRecord } from "./TurnRecord.ts"
+
+const shown = ({ id, lane, question }: GateRecord): LoopGate => ({ id, lane, question })
 
 interface Asked {
   readonly goal: string
@@ -30,19 +33,22 @@ interface Asked {
 
 type Snapshot = Omit<LoopState, "asOf" | "turn"> & { readonly turn: TurnRecord | null }
 
-function* loopTodo(todo: TodoRecord): Load<LoopTodo> {
+function* loopTodo(todo: TodoRecord, gates: readonly LoopGate[]): Load<LoopTodo> {
   const required = yield* loadRequired(todo)
   const dark = required.filter(({ state }) => state === "unreadable")
-  return { todo: todo.id, unreadable: dark.map(({ id }) => id), gates: [] }
+  return { todo: todo.id, unreadable: dark.map(({ id }) => id), gates }
 }
 
 /** What the loop holds: a live lease that its fence proves, on a todo that is open. */
-function* loadHeld({ fence, goal, agent }: Asked, now: number): Load<LoopTodo | null> {
+function* loadHeld({ fence, goal, agent }: Asked, gates: readonly GateRecord[], now: number): Load<LoopTodo | null> {
   if (fence === undefined) return null
   const lease = passFence(yield* loadLease(fence.todo), fence, now)
   if (Result.isFailure(lease) || lease.success.owner !== agent) return null
   const todo = yield* todoTable.first("id = ? AND goal = ? AND state = 'open'", fence.todo, goal)
-  return todo === undefined ? null : yield* loopTodo(todo)
+  if (todo === undefined) return null
+  // What would stop its next turn: a refusal that stands, too.
+  const use = { agent, action: "dispatch", todo, occasion: occasionOf(todo.id, lease.success.epoch) } as const
+  return yield* loopTodo(todo, stopping(gates, use, now).map(shown))
 }
 
 function* loadSnapshot(input: Asked, now: number): Load<Snapshot | undefined> {
@@ -58,11 +64,13 @@ function* loadSnapshot(input: Asked, now: number): Load<Snapshot | undefined> {
     goalRevision: goal.revision,
     open: yield* loadFrontier(id, now),
     turn: (yield* openTurn(id, agentId)) ?? null,
-    held: yield* loadHeld(input, now),
-    ready: work.best === undefined ? null : yield* loopTodo(work.best.todo),
+    held: yield* loadHeld(input, work.gates, now),
+    ready: work.best === undefined ? null : yield* loopTodo(work.best.todo, []),
     withheld: work.withheld ?? null,
     movesAt: yield* loadMovesAt(id, now),
-    gates: [],
+    gates: work.gates
+      .filter((gate) => stateAt(gate, now) === "open" && (gate.agents === null || gate.agents.includes(agentId)))
+      .map(shown),
     accounts: (yield* loadAccounts(goal, agent, now)).map((account) => figures(account, now))
   }
 }

@@ -11,9 +11,12 @@ import {
   type ContextContent,
   type Continuity,
   type PacketBody,
+  type PacketDecision,
+  type PacketGate,
   type SectionDigests
 } from "./ContextPacket.ts"
 import { DigestText, Fence, IdText, Summary } from "./Field.ts"
+import { concerns, type GateRecord, gateActions, loadQuestions, occasionOf, standing } from "./GateRecord.ts"
 import { activeGoal, type AgentRecord, agentTable, type GoalRecord, loadGoal } from "./Goal.ts"
 import {
   type ContextTooLarge,
@@ -179,6 +182,7 @@ interface IssueState {
   readonly read: readonly SourceRead[]
   /** Those that this work can meet. */
   readonly obligations: readonly ObligationRecord[]
+  readonly gates: readonly GateRecord[]
   readonly before: (ContinuityRecord & { readonly last: PacketRecord | undefined }) | undefined
 }
 
@@ -203,7 +207,33 @@ function* loadIssue(input: IssuePacket, now: number): Load<IssueState | undefine
     required,
     read: yield* loadReadBy(turn.agent, required),
     obligations: yield* loadObligationsOver(turn.goal, turn.todo),
+    gates: yield* loadQuestions(turn.goal),
     before: before === undefined ? undefined : { ...before, last: yield* packetTable.first("id = ?", before.packet) }
+  }
+}
+
+/** What is asked about this work and still open, and what was answered. */
+const questionsOf = (
+  gates: readonly GateRecord[],
+  turn: TurnRecord,
+  todo: TodoRecord,
+  now: number
+): { readonly gates: readonly PacketGate[]; readonly answers: readonly PacketDecision[] } => {
+  const occasion = occasionOf(todo.id, turn.epoch)
+  const uses = gateActions.map((action) => ({ agent: turn.agent, action, todo, occasion }))
+  const met = gates.flatMap((gate) => {
+    const use = uses.find((one) => concerns(gate, one))
+    return use === undefined ? [] : [{ gate, answer: standing(gate, use, now) }]
+  })
+  return {
+    gates: met.flatMap(({ gate: { id, kind, lane, question }, answer }) =>
+      answer === undefined ? [{ id, kind, lane, question }] : []
+    ),
+    answers: met.flatMap(({ gate: { id, question }, answer }) =>
+      answer === undefined
+        ? []
+        : [{ id, text: `${question} ${answer.allow ? "Allowed" : "Refused"}: ${answer.answer}` }]
+    )
   }
 }
 
@@ -214,38 +244,41 @@ const contentOf = (
   lease: LeaseRecord,
   input: IssuePacket,
   now: number
-): ContextContent => ({
-  requirement: {
-    goal: { id: goal.id, title: goal.title },
-    todo: { id: todo.id, title: todo.title, revision: todo.revision },
-    validator: todo.acceptance?.validator ?? null,
-    writeScopes: todo.writeScopes,
-    digest: requirementOf(goal, todo)
-  },
-  reads: state.required.map(({ id, name, revision, digest, ref, bytes, tokens }) => ({
-    source: id,
-    name,
-    revision,
-    digest,
-    ref,
-    bytes,
-    tokens,
-    read: state.read.some((read) => read.source === id && read.revision === revision)
-  })),
-  stop: {
-    goal: goal.state,
-    leaseExpiresAt: lease.expiresAt,
-    bound: showHeld(state.held),
-    left: state.accounts.map((account) => {
-      const { agent, remaining } = figures(account, now)
-      return { agent, remaining }
-    })
-  },
-  obligations: state.obligations.map(({ id, todo, reason }) => ({ id, todo, reason })),
-  gates: [],
-  decisions: input.decisions ?? [],
-  references: input.references ?? []
-})
+): ContextContent => {
+  const { gates, answers } = questionsOf(state.gates, state.turn!, todo, now)
+  return {
+    requirement: {
+      goal: { id: goal.id, title: goal.title },
+      todo: { id: todo.id, title: todo.title, revision: todo.revision },
+      validator: todo.acceptance?.validator ?? null,
+      writeScopes: todo.writeScopes,
+      digest: requirementOf(goal, todo)
+    },
+    reads: state.required.map(({ id, name, revision, digest, ref, bytes, tokens }) => ({
+      source: id,
+      name,
+      revision,
+      digest,
+      ref,
+      bytes,
+      tokens,
+      read: state.read.some((read) => read.source === id && read.revision === revision)
+    })),
+    stop: {
+      goal: goal.state,
+      leaseExpiresAt: lease.expiresAt,
+      bound: showHeld(state.held),
+      left: state.accounts.map((account) => {
+        const { agent, remaining } = figures(account, now)
+        return { agent, remaining }
+      })
+    },
+    obligations: state.obligations.map(({ id, todo, reason }) => ({ id, todo, reason })),
+    gates,
+    decisions: [...answers, ...(input.decisions ?? [])],
+    references: input.references ?? []
+  }
+}
 
 const continuityBefore = (input: IssuePacket, { before }: IssueState): Continuity | null => {
   if (input.session == null) return null

@@ -4,6 +4,8 @@ import { sha256 } from "../../src/base/Digest.ts"
 import type { OpenPart } from "../../src/governance/Frontier.ts"
 import {
   type Disposition,
+  type Fence,
+  Gates,
   Goals,
   Leases,
   Loop,
@@ -342,6 +344,30 @@ test("G83 G7 the state is read at once and as of a sequence, and reading it or d
   assert.equal(await next(), "wait time")
   bench.now += 1000
   assert.equal(await next(), "runNow ready")
+})
+
+test("G83 G40 G41 C66 a gate sends the loop to whom it asks, and never stops another agent or other work", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const work = await newTodo(bench, goal)
+  const ask = (more: object) => bench.run(Gates.ask({ goal: goal.id, kind: "userDecision", question: "q?", ...more }))
+  const next = async (agent: string, fence?: Fence) => {
+    const asked = fence === undefined ? { goal: goal.id, agent } : { goal: goal.id, agent, fence }
+    return told(Loop.next(undefined, await bench.run(Loop.state(asked)), { turns: 3 }))
+  }
+  const gate = await ask({ agents: ["ada"] })
+  assert.equal(await next("ada"), "userAction gate")
+  assert.equal(await next("bob"), "runNow ready")
+  const of = { by: { role: "person", name: "eve" }, answer: "no", reason: "r", reach: { kind: "scope" } } as const
+  await bench.run(Gates.decide({ gate: gate.id, allow: false, ...of }))
+  // A refusal is an answer: nothing is asked again, another plan is needed.
+  assert.equal(await next("ada"), "replan nothingMoves")
+  const { fence } = await hold(bench, work, "bob")
+  assert.equal(await next("bob", fence), "runNow held")
+  await ask({ kind: "capability", need: { class: "network", name: "proxy" }, actions: ["dispatch"], todos: [work.id] })
+  assert.equal(await next("bob", fence), "repair gate")
+  await newTodo(bench, goal)
+  assert.equal(await next("bob", fence), "runNow ready")
 })
 
 test("G83 G12 G14 C67 obligations, sources, budgets and pauses as the store has them", async () => {

@@ -2,6 +2,7 @@ import { assert, test } from "vitest"
 import { canonicalJson, digestJson, type Json, sha256 } from "../../src/base/Digest.ts"
 import { type ContextContent, buildPacket } from "../../src/governance/ContextPacket.ts"
 import {
+  Gates,
   Goals,
   type Goal,
   Obligations,
@@ -74,6 +75,32 @@ test("G14 V5 the first packet of a session is complete: requirement, required re
   assert.equal(packet.bytes, Buffer.byteLength(canonicalJson(body as unknown as Json)))
   assert.equal(packet.digest, digestJson(body as unknown as Json))
   assert.deepEqual((await bench.run(Packets.get({ packet: packet.id }))).body, body)
+})
+
+test("G14 G40 a packet names what is asked about its work and was not answered, and the answers that stand, for good ones too", async () => {
+  const { bench, goal, todo, issue } = await scene()
+  const person = { role: "person", name: "eve" } as const
+  const ask = (question: string, more: object = {}) =>
+    bench.run(Gates.ask({ goal: goal.id, kind: "userDecision", question, actions: ["effect"], ...more }))
+  const open = await ask("May it be sent?")
+  const answered = await ask("Which name?")
+  const of = { by: person, reason: "r" } as const
+  await bench.run(
+    Gates.decide({ gate: answered.id, allow: true, answer: "the old one", reach: { kind: "scope" }, ...of })
+  )
+  const refused = await ask("May it be dropped?", { todos: [todo.id] })
+  await bench.run(Gates.decide({ gate: refused.id, allow: false, answer: "no", reach: { kind: "scope" }, ...of }))
+  await ask("Of bob alone?", { agents: ["bob"] })
+  const { body } = await issue({ decisions: [{ id: "mine", text: "t" }] })
+  assert.deepEqual(body.gates, [{ id: open.id, kind: "userDecision", lane: "owner", question: "May it be sent?" }])
+  assert.sameDeepMembers(
+    [...body.decisions!],
+    [
+      { id: answered.id, text: "Which name? Allowed: the old one" },
+      { id: refused.id, text: "May it be dropped? Refused: no" },
+      { id: "mine", text: "t" }
+    ]
+  )
 })
 
 test("G14 V5 after an acknowledged packet comes the difference: what changed and the stop conditions, upon a base that is named", async () => {
@@ -200,7 +227,7 @@ test("G14 every limit between the least and the whole gives a packet within it t
     reads: [],
     stop: { goal: "active", leaseExpiresAt: 1, bound: { usd: 1, slots: 1 }, left: [] },
     obligations: list(3, (i) => ({ id: `o${i}`, todo: null, reason: "z".repeat(i * 9) })),
-    gates: list(2, (i) => ({ id: `q${i}`, kind: "userDecision", question: "ä".repeat(i * 30) })),
+    gates: list(2, (i) => ({ id: `q${i}`, kind: "userDecision", lane: "owner", question: "ä".repeat(i * 30) })),
     decisions: list(12, (i) => ({ id: `d${i}`, text: "y".repeat((i * 37) % 60) })),
     references: list(11, (i) => ({ kind: "log", ref: `r${i}`, digest: null, text: "w".repeat((i * 53) % 80) }))
   }
