@@ -14,6 +14,7 @@ import type {
   TodoCalls,
   TurnCalls
 } from "./Governance.ts"
+import type { DeliveryCalls } from "./Deliveries.ts"
 import type { ByteSize } from "../base/ByteSize.ts"
 import type { CallOptions, Task } from "./Plain.ts"
 import type { ExploreRepairOptions, RepairProgress, RepairReport, RepairRepositoryOptions } from "./Repair.ts"
@@ -62,6 +63,7 @@ export interface Coppice extends AsyncDisposable {
   readonly acceptances: AcceptanceCalls
   readonly settlements: SettlementCalls
   readonly turns: TurnCalls
+  readonly deliveries: DeliveryCalls
   readonly journal: JournalCalls
   readonly workspaces: WorkspaceCalls
   /** Many attempts from one warm checkpoint, judged in clean checkouts; what passes comes out as a patch. */

@@ -4,6 +4,7 @@
  * is one service command and takes the caller's `commandId` (G2); every answer says as of which journal sequence it holds (G7).
  * What a call may fail with stands at the call of the same name there. Rules: G1, G2, G7, G10 to G74, G80.
  */
+import type { Origin } from "./Deliveries.ts"
 import type { CallOptions, Duration } from "./Plain.ts"
 
 /** What every answer says of itself: the journal sequence as of which it holds. */
@@ -18,8 +19,8 @@ export interface Receipt extends AsOf {
 export interface Keyed {
   readonly commandId?: string
 }
-type Write<Input, Reply> = (input: Input & Keyed, options?: CallOptions) => Promise<Reply & Receipt>
-type Read<Input, Reply> = (input: Input, options?: CallOptions) => Promise<Reply & AsOf>
+export type Write<Input, Reply> = (input: Input & Keyed, options?: CallOptions) => Promise<Reply & Receipt>
+export type Read<Input, Reply> = (input: Input, options?: CallOptions) => Promise<Reply & AsOf>
 
 /** US dollars, whole turns, tokens, milliseconds, attempts. Zero is an amount like any other. */
 export interface Amounts {
@@ -59,6 +60,8 @@ export interface TodoSpec {
   readonly excludedAgents?: readonly string[]
   /** When set, only a settlement accepted by this validator completes the todo. */
   readonly acceptance?: { readonly validator: string } | null
+  /** Where it was asked for: its result goes back there. */
+  readonly origin?: Origin | null
 }
 export interface Todo {
   readonly id: string
@@ -73,6 +76,7 @@ export interface Todo {
   readonly acceptance: { readonly validator: string } | null
   readonly deferredUntil: number | null
   readonly supersededBy: readonly string[] | null
+  readonly origin: Origin | null
   readonly revision: number
 }
 export type Continuation =
@@ -198,6 +202,8 @@ export interface Settlement {
   readonly candidate: string | null
   readonly spend: Spend
   readonly owed: readonly Owed[]
+  /** The delivery of its result, where the todo has an origin. */
+  readonly delivery?: string
   readonly settledAt: number
 }
 export interface Turn {
@@ -228,7 +234,13 @@ type Ttl = { readonly ttl?: Duration }
 
 export interface GoalCalls {
   readonly open: Write<{ readonly title: string; readonly budget: BudgetSpec }, Goal>
-  readonly get: Read<OfGoal, Goal>
+  readonly get: Read<
+    OfGoal,
+    Goal & {
+      readonly owed: readonly Owed[]
+      readonly undelivered: { readonly count: number; readonly ids: readonly string[] }
+    }
+  >
   readonly pause: Write<OfGoal, Goal>
   readonly resume: Write<OfGoal, Goal>
   readonly stop: Write<OfGoal, Goal>
@@ -248,7 +260,7 @@ export interface TodoCalls {
   >
   readonly complete: Write<
     OfTodo & { readonly continuation: Continuation; readonly fence?: Fence; readonly agent?: string },
-    Todo & { readonly successors: readonly Todo[]; readonly owed: readonly Owed[] }
+    Todo & { readonly successors: readonly Todo[]; readonly owed: readonly Owed[]; readonly delivery?: string }
   >
   /** Selects the best todo that the agent may take now and claims it, in one step. */
   readonly nextWork: Write<OfGoal & Ttl & { readonly agent: string }, NextWork>

@@ -7,6 +7,7 @@ import {
   Acceptances,
   Agents,
   Authority,
+  Deliveries,
   Evidence,
   Goals,
   Leases,
@@ -17,12 +18,23 @@ import {
 } from "../governance/index.ts"
 import { type Calls, milliseconds } from "./Calls.ts"
 import type { Coppice } from "./Coppice.ts"
+import { sendCall } from "./DeliveryCalls.ts"
 import { badArgument } from "./Failure.ts"
 import type { CallOptions, Duration } from "./Plain.ts"
 
 type Governance = Pick<
   Coppice,
-  "goals" | "agents" | "todos" | "leases" | "quota" | "evidence" | "acceptances" | "settlements" | "turns" | "journal"
+  | "goals"
+  | "agents"
+  | "todos"
+  | "leases"
+  | "quota"
+  | "evidence"
+  | "acceptances"
+  | "settlements"
+  | "turns"
+  | "deliveries"
+  | "journal"
 >
 
 export const governanceCalls = (calls: Calls): Governance => {
@@ -85,6 +97,18 @@ export const governanceCalls = (calls: Calls): Governance => {
     acceptances: { get: plain(Acceptances.get), list: plain(Acceptances.list) },
     settlements: { get: plain(Settlements.get), list: plain(Settlements.list) },
     turns: { get: plain(Turns.get), list: plain(Turns.list) },
+    deliveries: {
+      send: sendCall(calls),
+      setOrigin: plain(Deliveries.setOrigin),
+      changeOrigin: plain(Deliveries.changeOrigin),
+      dispatch: plain(Deliveries.dispatch),
+      resolve: plain(Deliveries.resolve),
+      readByUser: plain(Deliveries.readByUser),
+      withdraw: plain(Deliveries.withdraw),
+      get: plain(Deliveries.get),
+      list: plain(Deliveries.list),
+      undelivered: plain(Deliveries.undelivered)
+    },
     journal: {
       read: ({ signal, ...options } = {}) =>
         calls.run(
