@@ -22,7 +22,7 @@ import {
 } from "./GovernanceError.ts"
 import { decided, type Handlers, handler } from "./Handler.ts"
 import { type LeaseRecord, loadLease, passWayOut } from "./Lease.ts"
-import type { Load } from "./Module.ts"
+import type { JournalEvent, Load } from "./Module.ts"
 import {
   type Booked,
   closed,
@@ -48,6 +48,7 @@ import {
   showDelta
 } from "./QuotaSum.ts"
 import {
+  CostRole,
   loadOwed,
   type Owed,
   type Reservation,
@@ -62,6 +63,17 @@ import {
   type SpendArtifacts,
   type UnreadableEvidence
 } from "./SpendEvidence.ts"
+import {
+  knownTotal,
+  loadCounted,
+  loadReports,
+  loadUsage,
+  recordUsage,
+  type UsageFigures,
+  type UsageOwner,
+  type UsageRecord,
+  UsageReport
+} from "./Usage.ts"
 
 // --- commands --------------------------------------------------------------------------------------------------------
 
@@ -69,18 +81,22 @@ const Owner = {
   goal: IdText,
   todo: Schema.optional(IdText),
   turn: Schema.optional(IdText),
-  agent: Schema.optional(IdText)
+  agent: Schema.optional(IdText),
+  /** Whose part of the work it is: a worker's when not given (G56). */
+  role: Schema.optional(CostRole)
 }
 const ownerOf = (input: {
   goal: string
   todo?: string | undefined
   turn?: string | undefined
   agent?: string | undefined
+  role?: CostRole | undefined
 }) => ({
   goal: input.goal,
   todo: input.todo ?? null,
   turn: input.turn ?? null,
-  agent: input.agent ?? null
+  agent: input.agent ?? null,
+  role: input.role ?? "worker"
 })
 
 const ReserveQuota = Schema.Struct({ ...Owner, effectId: IdText, bound: Amounts, fence: Schema.optional(Fence) })
@@ -91,6 +107,8 @@ const SpendQuota = Schema.Struct({
   reservation: Schema.optional(IdText),
   /** Digest or id of what shows the cost; a detail, never the source of the amount (G51). */
   evidence: Schema.optional(IdText),
+  /** What the providers say of its tokens; the `tokens` of the spend are theirs where it names none and they are known. */
+  usage: Schema.optional(UsageReport),
   fence: Schema.optional(Fence)
 })
 
@@ -100,6 +118,7 @@ interface SpendState {
   readonly known: ReservationRecord | undefined
   readonly named: ReservationRecord | undefined
   readonly lease: LeaseRecord | undefined
+  readonly counted: ReadonlySet<string>
 }
 
 const loadAgent = (goal: string, agent: string | null | undefined): Load<AgentRecord | undefined> =>
@@ -112,6 +131,7 @@ function* loadSpend(
     readonly todo?: string | undefined
     readonly agent?: string | undefined
     readonly reservation?: string | undefined
+    readonly usage?: UsageReport | undefined
   },
   now: number
 ): Load<SpendState> {
@@ -121,7 +141,8 @@ function* loadSpend(
     accounts: yield* loadAccounts(goal, yield* loadAgent(input.goal, input.agent), now),
     known: yield* reservationTable.first("effect_id = ?", input.effectId),
     named: input.reservation === undefined ? undefined : yield* reservationTable.first("id = ?", input.reservation),
-    lease: input.todo === undefined ? undefined : yield* loadLease(input.todo)
+    lease: input.todo === undefined ? undefined : yield* loadLease(input.todo),
+    counted: yield* loadCounted(input.goal, input.usage)
   }
 }
 
@@ -154,8 +175,9 @@ const booked = (
   { event, reservation, delta }: Booked,
   { accounts: [own] }: { readonly accounts: readonly Account[] },
   now: number,
-  counted?: Delta
-) => decided([event], { ...showReservation(reservation), ...eventReceipt(kind, delta, own!, now, counted) })
+  counted?: Delta,
+  more: readonly JournalEvent[] = []
+) => decided([event, ...more], { ...showReservation(reservation), ...eventReceipt(kind, delta, own!, now, counted) })
 
 /** A reservation with its goal's account, for the commands that name it by its id. */
 function* loadBooked(id: string, now: number) {
@@ -165,6 +187,19 @@ function* loadBooked(id: string, now: number) {
   const accounts = yield* loadAccounts(goal, undefined, now)
   const windowMs = goal === undefined ? null : limitsOf(goal).windowMs
   return { held, accounts, counted: yield* loadTotals({ goal: held.goal, reservation: id, windowMs }, now) }
+}
+
+/** What was reported of a cost's tokens, and the spend with them where they are known and it names none. */
+const used = (
+  owner: UsageOwner,
+  { spend, usage }: { readonly spend: Spend; readonly usage?: UsageReport | undefined },
+  { counted }: SpendState,
+  now: number
+): { readonly spend: Spend; readonly usage: readonly JournalEvent[] } => {
+  if (usage === undefined) return { spend, usage: [] }
+  const recorded = recordUsage(owner, usage, counted, now)
+  const tokens = knownTotal(recorded.used)
+  return { spend: tokens === null ? spend : { tokens, ...spend }, usage: [recorded.event] }
 }
 
 /**
@@ -185,17 +220,22 @@ const spendCommand = handler({
         }
         if (named.effectId !== input.effectId) return yield* Result.fail(sameEffect(named))
         if (named.state !== "open") return yield* Result.fail(closed(named))
+        const { spend, usage } = used(named, input, state, context.now)
         return booked(
           "spend",
-          spendReserved(named, input.spend, input.evidence ?? null, context.now),
+          spendReserved(named, spend, input.evidence ?? null, context.now),
           state,
-          context.now
+          context.now,
+          undefined,
+          usage
         )
       }
       if (state.known !== undefined) return yield* Result.fail(sameEffect(state.known))
       if (input.todo !== undefined) yield* passWayOut(state.lease, input.fence, context.now)
-      const spent = spendUnreserved(ownerOf(input), input.effectId, input.spend, input.evidence ?? null, context)
-      return booked("spend", spent, state, context.now)
+      const owner = { ...ownerOf(input), effectId: input.effectId }
+      const { spend, usage } = used(owner, input, state, context.now)
+      const spent = spendUnreserved(ownerOf(input), input.effectId, spend, input.evidence ?? null, context)
+      return booked("spend", spent, state, context.now, undefined, usage)
     })
 })
 
@@ -241,8 +281,21 @@ export const quotaHandlers: Handlers = { ...reserveCommand, ...spendCommand, ...
 export interface QuotaStatus extends AccountFigures {
   readonly owed: readonly Owed[]
   readonly agents: readonly AccountFigures[]
+  /** What each role took of the goal's one budget, by the same sum. */
+  readonly roles: readonly RoleFigures[]
+  /** The goal's tokens, for its whole life. */
+  readonly usage: UsageFigures
   /** Costs whose artifact is missing or damaged at this moment; null when no reader was handed in, so nobody looked (G54). */
   readonly spendEvidenceUnreadable: readonly UnreadableEvidence[] | null
+}
+
+/** What coordinators, workers or evaluators took of a goal's budget, failed attempts included (G56). */
+export interface RoleFigures {
+  readonly goal: string
+  readonly role: CostRole
+  readonly reserved: Figures
+  readonly spent: Figures
+  readonly usage: UsageFigures
 }
 
 export interface QuotaHistoryEntry {
@@ -271,7 +324,15 @@ const readStatus = reader(
       agents.push(...(yield* loadAccounts(goal, agent, now)).slice(1).map((account) => figures(account, now)))
     }
     const artifacts = yield* loadArtifacts(goal.id)
-    return { ...figures(own!, now), owed: yield* loadOwed("goal", goal.id), agents, artifacts }
+    const { windowMs } = limitsOf(goal)
+    const roles: RoleFigures[] = []
+    for (const role of CostRole.literals) {
+      const totals = yield* loadTotals({ goal: goal.id, role, windowMs }, now)
+      const { reserved, spent } = figures({ ...own!, totals }, now)
+      roles.push({ goal: goal.id, role, reserved, spent, usage: yield* loadUsage({ goal: goal.id, role }) })
+    }
+    const usage = yield* loadUsage({ goal: goal.id })
+    return { ...figures(own!, now), owed: yield* loadOwed("goal", goal.id), agents, roles, usage, artifacts }
   },
   (input) => notFound("goal", input.goal)
 )
@@ -325,6 +386,7 @@ export const Quota = {
     ): Load<
       | {
           readonly totals: AccountFigures
+          readonly usage: UsageFigures
           readonly owed: readonly Owed[]
           readonly items: readonly QuotaHistoryEntry[]
         }
@@ -339,6 +401,7 @@ export const Quota = {
       }
       return {
         totals: figures(own!, now),
+        usage: yield* loadUsage({ goal: goal.id }),
         owed: yield* loadOwed("goal", goal.id),
         items: found.map((event) => ({
           seq: Number(event["seq"]),
@@ -350,6 +413,22 @@ export const Quota = {
           reason: event["reason"] as string | null
         }))
       }
+    },
+    (input) => notFound("goal", input.goal)
+  ),
+  /**
+   * The tokens of a goal, or of one agent or role in it, in four disjoint buckets, and the reports that they come from, oldest
+   * first (at most `limit`, default 200). A figure whose `unknown` is not 0 is a lower bound. Errors: `NotFound`.
+   */
+  usage: reader(
+    function* (input: {
+      readonly goal: string
+      readonly agent?: string
+      readonly role?: CostRole
+      readonly limit?: number
+    }): Load<{ readonly figures: UsageFigures; readonly items: readonly UsageRecord[] } | undefined> {
+      if ((yield* goalTable.first("id = ?", input.goal)) === undefined) return undefined
+      return { figures: yield* loadUsage(input), items: yield* loadReports(input, input.limit ?? 200) }
     },
     (input) => notFound("goal", input.goal)
   )

@@ -43,6 +43,7 @@ export interface Booked {
 
 const fresh = (owner: CostOwner, effectId: string, { now, newId }: DecideContext): ReservationRecord => ({
   ...owner,
+  role: owner.role ?? "worker",
   id: newId("reservation"),
   effectId,
   state: "open",

@@ -9,7 +9,7 @@ import { type AgentRecord, type Budget, type GoalRecord, type Limits, limitsOf, 
 import { fact, row } from "./Handler.ts"
 import type { Row } from "../sqlite/Database.ts"
 import type { JournalEvent, Load, Statement } from "./Module.ts"
-import { heldOf, nonzero, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
+import { type CostRole, heldOf, nonzero, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
 
 /** By how much an event changes what is held and what was spent. */
 export interface Delta {
@@ -87,6 +87,7 @@ export interface Summed {
   readonly goal: string
   readonly agent?: string
   readonly reservation?: string
+  readonly role?: CostRole
   readonly windowMs: number | null
 }
 
@@ -104,6 +105,10 @@ export function* loadTotals(of: Summed, now: number, which: readonly Meter[] = m
     if (of[field] === undefined) continue
     where.push(`${field} = ?`)
     params.push(of[field])
+  }
+  if (of.role !== undefined) {
+    where.push("(SELECT COALESCE(r.role, 'worker') FROM reservation r WHERE r.id = quota_event.reservation) = ?")
+    params.push(of.role)
   }
   const sum = yield* row(`SELECT ${sums.join(", ")} FROM quota_event WHERE ${where.join(" AND ")}`, ...from, ...params)
   const side = (prefix: string): Units => ({

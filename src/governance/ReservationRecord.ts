@@ -2,9 +2,14 @@
  * The record of a reservation: what is held for an effect, what it came to cost, and what is owed.
  * Promise: an unknown amount is null and never zero; what is owed names the call that settles it. Rules: G51, G55, G73.
  */
+import * as Schema from "effect/Schema"
 import { noUnits, shown, type Units } from "./Field.ts"
 import { recordTable } from "./Handler.ts"
 import type { Load } from "./Module.ts"
+
+/** Whose part of the work it was; all of them draw on the one budget of the goal (G56). */
+export const CostRole = Schema.Literals(["coordinator", "worker", "evaluator"])
+export type CostRole = typeof CostRole.Type
 
 /** Where a cost belongs. */
 export interface CostOwner {
@@ -12,6 +17,8 @@ export interface CostOwner {
   readonly todo: string | null
   readonly turn: string | null
   readonly agent: string | null
+  /** Absent, as in older files: a worker's. */
+  readonly role?: CostRole | null
 }
 
 /**
@@ -42,6 +49,7 @@ export const reservationTable = recordTable<ReservationRecord>("reservation", ["
   todo: "value",
   turn: "value",
   agent: "value",
+  role: "value",
   effectId: "value",
   state: "value",
   heldUsdMicros: "value",
@@ -124,6 +132,7 @@ export const showReservation = (r: ReservationRecord): Reservation => ({
   todo: r.todo,
   turn: r.turn,
   agent: r.agent,
+  role: r.role ?? "worker",
   effectId: r.effectId,
   state: r.state,
   held: {

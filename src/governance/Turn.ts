@@ -34,6 +34,7 @@ import { loadOwed, type Owed, type ReservationRecord, reservationTable } from ".
 import { todoTable } from "./TodoRecord.ts"
 import { admit, type AdmitTurn, leaseOf, passDispatch, retry, type RetryTurn, unsettledCost } from "./TurnAdmission.ts"
 import { driven, inFlight, known, observe, openTurn, sameProcess, seenAlive, seenBy } from "./TurnFence.ts"
+import { loadCounted, turnUsage, UsageReport } from "./Usage.ts"
 import { HostResult, inPhase, type NextStep, nextStep, type TurnRecord, turnTable } from "./TurnRecord.ts"
 
 export type { HostResult, NextStep, Phase, TurnAttempt, TurnContext, TurnFailure, TurnRecord } from "./TurnRecord.ts"
@@ -135,7 +136,12 @@ const nameExecutor = handler({
     })
 })
 
-const RecordResult = Schema.Struct({ turn: IdText, result: HostResult })
+const RecordResult = Schema.Struct({
+  turn: IdText,
+  result: HostResult,
+  /** What the host's providers say of its tokens; a message counts once in a goal (G56). */
+  usage: Schema.optional(UsageReport)
+})
 
 /**
  * Not fenced by the lease: a result that exists is kept whatever became of the authority to use it, on a paused goal too
@@ -144,12 +150,17 @@ const RecordResult = Schema.Struct({ turn: IdText, result: HostResult })
 const recordResult = handler({
   type: "recordResult",
   payload: RecordResult,
-  load: (input) => loadTurn(input.turn),
+  *load(input) {
+    const state = yield* loadTurn(input.turn)
+    return { ...state, counted: yield* loadCounted(state.turn?.goal ?? "", input.usage) }
+  },
   decide: (state, input, { now }, observed) =>
     Result.gen(function* () {
       const turn = yield* driven(yield* known(state.turn, input.turn), seenBy(observed))
       yield* inPhase(turn, "result")
-      return step("turn.resultRecorded", turn, { phase: "result", result: input.result }, now)
+      const { usage, events } = turnUsage(turn, state.held, input.usage, state.counted, now)
+      const next: TurnRecord = { ...turn, phase: "result", result: input.result, usage, changedAt: now }
+      return decided([fact("turn.resultRecorded", turn.id, next), ...events], next)
     })
 })
 

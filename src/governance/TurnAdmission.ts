@@ -215,6 +215,7 @@ const admission = (state: AdmitState, input: AdmitTurn, observed: Observed | und
       guarantee: null,
       attempts: [],
       result: null,
+      usage: null,
       verdict: null,
       settlement: null,
       failure: null,

@@ -45,6 +45,13 @@ export const HostResult = Schema.Struct({
 })
 export type HostResult = typeof HostResult.Type
 
+/** The tokens of a dispatch. `total` is null where some message did not say. The buckets are in `Quota.usage`. */
+export interface TurnUsage {
+  readonly total: number | null
+  readonly messages: number
+  readonly repeated: number
+}
+
 export interface TurnFailure {
   /** `lost`: its process died; `failed`: the caller ended it; `supervisionFailed`: an executor may still run (G85). */
   readonly class: "lost" | "failed" | "supervisionFailed"
@@ -88,6 +95,8 @@ export interface TurnRecord {
   readonly guarantee: Pick<SpawnGuarantee, "diesWithParent" | "wholeTree"> | null
   readonly attempts: readonly TurnAttempt[]
   readonly result: HostResult | null
+  /** What its host's providers say of the tokens of this effect; null: nobody said. */
+  readonly usage: TurnUsage | null
   /** The acceptance, or why nothing was validated. */
   readonly verdict: { readonly acceptance: string | null; readonly note: string | null } | null
   readonly settlement: string | null
@@ -112,6 +121,7 @@ export const turnTable = recordTable<TurnRecord>("turn", ["id"], {
   guarantee: "json",
   attempts: "json",
   result: "json",
+  usage: "json",
   verdict: "json",
   settlement: "value",
   failure: "json",

@@ -29,6 +29,7 @@ import { projectRequired, sourceHandlers, sourceReadTable, sourceTable } from ".
 import { todoHandlers } from "./Todo.ts"
 import { turnHandlers } from "./Turn.ts"
 import { turnTable } from "./TurnRecord.ts"
+import { projectUsage } from "./Usage.ts"
 import { workMigrations } from "./WorkSchema.ts"
 
 const handlers: ReadonlyMap<string, Handler> = new Map(
@@ -75,6 +76,7 @@ const projections: { readonly [kind: string]: Projection } = {
   obligation: puts(obligationTable),
   effect: puts(effectTable),
   delivery: puts(deliveryTable),
+  usage: projectUsage,
   packet: puts(packetTable),
   continuity: puts(continuityTable),
   gate: puts(gateTable)

@@ -5,6 +5,7 @@
 import { gateTables } from "./GateRecord.ts"
 import { obligationTables } from "./ObligationRecord.ts"
 import { deliveryTables } from "./DeliveryRecord.ts"
+import { usageTables } from "./Usage.ts"
 import type { Migration } from "../sqlite/Database.ts"
 import { effectTables } from "./EffectRecord.ts"
 import { packetTables } from "./Packet.ts"
@@ -19,7 +20,8 @@ const complete: readonly string[] = [
   effectTables,
   deliveryTables,
   packetTables,
-  gateTables
+  gateTables,
+  usageTables
 ]
 
 export const workMigrations: readonly Migration[] = [

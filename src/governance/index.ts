@@ -68,10 +68,10 @@ export type {
   PacketWhy
 } from "./ContextPacket.ts"
 export { type ContinuityRecord, type PacketRecord, Packets } from "./Packet.ts"
-export { Quota, type QuotaHistoryEntry, type QuotaStatus } from "./Quota.ts"
+export { Quota, type RoleFigures, type QuotaHistoryEntry, type QuotaStatus } from "./Quota.ts"
 export type { Spend } from "./QuotaLedger.ts"
 export type { AccountFigures, EventReceipt, Figures, Window } from "./QuotaSum.ts"
-export type { Owed, Reservation } from "./ReservationRecord.ts"
+export type { CostRole, Owed, Reservation } from "./ReservationRecord.ts"
 export type { ArtifactFault, SpendArtifact, SpendArtifacts, UnreadableEvidence } from "./SpendEvidence.ts"
 export {
   type ReadRevision,
@@ -80,6 +80,7 @@ export {
   Sources,
   type SourceView
 } from "./Source.ts"
+export type { UsageFigures, UsageRecord } from "./Usage.ts"
 export { type Settlement, type SettlementOutcome, Settlements } from "./Settlement.ts"
 export type { Continuation, TodoSpec } from "./Todo.ts"
 export type { ContinuationRecord, TodoRecord } from "./TodoRecord.ts"

@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
 import type { ResumeMismatch, ResumeUnsupported } from "./HostSession.ts"
 import type { SpawnGuarantee, TurnEnvironment } from "./TurnEnvironment.ts"
-import type { TurnProgress, TurnRequest, TurnResult } from "./TurnProtocol.ts"
+import { HostUsage, type TurnProgress, type TurnRequest, type TurnResult } from "./TurnProtocol.ts"
 
 /** Why a host did not give a usable result (G84). Only some classes are ever retried, by the session, never by a host. */
 export const FailureClass = Schema.Literals([
@@ -34,7 +34,11 @@ export class HostFailure extends Schema.TaggedError<HostFailure>()("HostFailure"
   check: Schema.String,
   exitCode: Schema.NullOr(Schema.Number),
   /** False when it is known that nothing was started, so that nothing was spent; absent: it may have run. */
-  started: Schema.optionalKey(Schema.Boolean)
+  started: Schema.optionalKey(Schema.Boolean),
+  /** What is known of what the failed attempt used; it counts like any other (G56). */
+  usage: Schema.optionalKey(HostUsage),
+  /** Milliseconds before which the provider wants no further attempt. */
+  retryAfterMs: Schema.optionalKey(Schema.Number)
 }) {}
 
 /** Stopping the executor could not be proven: a process of it may still run (S23, G85). No new executor may start. */

@@ -4,6 +4,7 @@
  * these is a host failure and no progress is invented. Rules: S51, C89.
  */
 import * as Schema from "effect/Schema"
+import { ReportedUsage } from "../base/TokenUsage.ts"
 import { HostSession } from "./HostSession.ts"
 
 /**
@@ -63,6 +64,15 @@ export const ReportedFinding = Schema.Struct({
   text: Schema.String.check(Schema.isMaxLength(2000))
 })
 
+/** What a turn used, as far as the host knows. */
+export const HostUsage = Schema.Struct({
+  /** Money spent by this turn, in US dollars; absent means unknown, never 0; at most a million. */
+  usd: Schema.optionalKey(Schema.Number.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1_000_000))),
+  /** What the provider says of each message's tokens (G56). Absent: unknown; empty: there was no message. */
+  messages: Schema.optionalKey(Schema.Array(ReportedUsage).check(Schema.isMaxLength(1000)))
+})
+export type HostUsage = typeof HostUsage.Type
+
 /** What a host answers. */
 export const TurnResult = Schema.Struct({
   protocol: Schema.Literal("coppice.turn"),
@@ -76,14 +86,7 @@ export const TurnResult = Schema.Struct({
   usedFindings: Schema.optionalKey(Schema.Array(Schema.String)),
   /** The session that this turn ran in; null when the one asked for is not known, and nothing was done. */
   session: Schema.optionalKey(Schema.NullOr(HostSession)),
-  usage: Schema.optionalKey(
-    Schema.Struct({
-      /** Money spent by this turn, in US dollars; absent means unknown, never 0; at most a million. */
-      usd: Schema.optionalKey(
-        Schema.Number.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1_000_000))
-      )
-    })
-  )
+  usage: Schema.optionalKey(HostUsage)
 })
 export type TurnResult = typeof TurnResult.Type
 

@@ -12,7 +12,7 @@ import * as Schema from "effect/Schema"
 import { type Digest, sha256 } from "../base/Digest.ts"
 import { type FileNotWritten, writeDurably } from "../base/DurableFile.ts"
 import type { ArtifactFault, SpendArtifact, SpendArtifacts } from "../governance/index.ts"
-import { TurnResult } from "../host/TurnProtocol.ts"
+import { HostUsage, TurnResult } from "../host/TurnProtocol.ts"
 
 /** What came of a host: its answer, or how it failed. */
 export const HostOutcome = Schema.Union([
@@ -24,7 +24,9 @@ export const HostOutcome = Schema.Union([
     message: Schema.String,
     wallMs: Schema.Number,
     /** False when it is known that nothing was started. */
-    started: Schema.optionalKey(Schema.Boolean)
+    started: Schema.optionalKey(Schema.Boolean),
+    usage: Schema.optionalKey(HostUsage),
+    retryAfterMs: Schema.optionalKey(Schema.Number)
   })
 ])
 export type HostOutcome = typeof HostOutcome.Type

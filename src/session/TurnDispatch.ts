@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import { type CoppiceError, isCoppiceError } from "../base/CoppiceError.ts"
 import { type Authority, type LeaseLost, type TurnRecord, Turns } from "../governance/index.ts"
 import type { SpawnedProcess, TurnEnvironment } from "../host/TurnEnvironment.ts"
-import { protocolVersion, type TurnRequest } from "../host/TurnProtocol.ts"
+import { type HostUsage, protocolVersion, type TurnRequest } from "../host/TurnProtocol.ts"
 import type { HostOutcome, PrivateText, ResultStore } from "./ResultFile.ts"
 import type { TurnSpec } from "./TurnStart.ts"
 
@@ -135,7 +135,9 @@ export const dispatch = (
         check: error.check,
         message: error.message,
         wallMs: performance.now() - start,
-        ...(error.started === undefined ? {} : { started: error.started })
+        ...(error.started === undefined ? {} : { started: error.started }),
+        ...(error.usage === undefined ? {} : { usage: error.usage }),
+        ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs })
       } satisfies HostOutcome
     }
     if (error._tag === "LeaseLost") return yield* error
@@ -143,8 +145,23 @@ export const dispatch = (
     return yield* error
   })
 
-const spendOf = (outcome: HostOutcome): number | "unknown" =>
-  outcome.status === "ok" ? (outcome.result.usage?.usd ?? "unknown") : "unknown"
+/** What the host says that it used; undefined where it does not say. */
+const usageOf = (outcome: HostOutcome): HostUsage | undefined =>
+  outcome.status === "ok" ? outcome.result.usage : outcome.usage
+
+/** What it cost: what never started has cost nothing, which is known and frees what was held. */
+export const spendOf = (outcome: HostOutcome): number | "unknown" =>
+  outcome.status === "failed" && outcome.started === false ? 0 : (usageOf(outcome)?.usd ?? "unknown")
+
+/** The messages of the host's providers, as the authority takes them. */
+export const reported = (outcome: HostOutcome): { readonly usage?: NonNullable<HostUsage["messages"]> } => {
+  const messages = usageOf(outcome)?.messages
+  return messages === undefined ? {} : { usage: messages }
+}
+
+/** The tokens' part of a spend: named where every message told them, else what was held for them counts. */
+export const tokensOf = ({ usage }: Pick<TurnRecord, "usage">): { readonly tokens?: number } =>
+  typeof usage?.total === "number" ? { tokens: usage.total } : {}
 
 export const hostResult = (outcome: HostOutcome, digest: string, provenGone: boolean | null) =>
   outcome.status === "ok"
@@ -164,8 +181,7 @@ export const hostResult = (outcome: HostOutcome, digest: string, provenGone: boo
         summary: outcome.message,
         failure: { class: outcome.class, check: outcome.check },
         digest,
-        // What never started has cost nothing: that is known, and frees what was held.
-        usd: outcome.started === false ? 0 : ("unknown" as const),
+        usd: spendOf(outcome),
         wallMs: outcome.wallMs,
         provenGone
       }

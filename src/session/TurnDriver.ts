@@ -11,7 +11,7 @@ import { type LeaseLost, Settlements, type TurnRecord, Turns } from "../governan
 import type { TurnEnvironment } from "../host/TurnEnvironment.ts"
 import { keepLease } from "./LeaseKeeper.ts"
 import type { HostOutcome, ResultStore } from "./ResultFile.ts"
-import { dispatch, hostResult } from "./TurnDispatch.ts"
+import { dispatch, hostResult, reported, tokensOf } from "./TurnDispatch.ts"
 import { driving, findOrAdmit, type Found, interrupted, retryReason, startOver, type TurnSpec } from "./TurnStart.ts"
 
 export { HostNotReady, TurnInterrupted, type TurnSpec } from "./TurnStart.ts"
@@ -130,7 +130,8 @@ const driveFrom = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
           const provenGone = spec.host.descriptor.inProcess ? null : true
           const record = yield* Turns.recordResult({
             turn: started.id,
-            result: hostResult(outcome, digest, provenGone)
+            result: hostResult(outcome, digest, provenGone),
+            ...reported(outcome)
           })
           crashPoint("turn.resultRecorded")
           const captured = yield* work.capture(record, outcome, place)
@@ -169,7 +170,8 @@ const driveFrom = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
         // The journaled amount: the file of the result is detail, never the source of an amount (G51).
         spend: {
           usd: turn.result?.usd ?? "unknown",
-          ...(typeof turn.result?.wallMs === "number" ? { wallMs: Math.ceil(turn.result.wallMs) } : {})
+          ...(typeof turn.result?.wallMs === "number" ? { wallMs: Math.ceil(turn.result.wallMs) } : {}),
+          ...tokensOf(turn)
         }
       })
       crashPoint("turn.settled")
