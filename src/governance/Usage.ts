@@ -239,11 +239,11 @@ export function* loadUsage(scope: UsageScope): Load<UsageFigures> {
 }
 
 const whereOf = ({ goal, agent, role }: UsageScope) => {
-  const where = ["goal = ?"]
-  const params = [goal]
-  if (agent !== undefined) where.push("agent = ?") && params.push(agent)
-  if (role !== undefined) where.push("role = ?") && params.push(role)
-  return { where: where.join(" AND "), params }
+  const named = Object.entries({ goal, agent, role }).filter(([, value]) => value !== undefined)
+  return {
+    where: named.map(([field]) => `${field} = ?`).join(" AND "),
+    params: named.map(([, value]) => String(value))
+  }
 }
 
 /** The reports of a scope, oldest first. */

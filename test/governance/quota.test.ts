@@ -248,7 +248,7 @@ test("G50 G53 G55 after any order of reservations, costs, unknown costs and void
         }
         assert.deepEqual(
           roles.map(({ role, spent }) => [role, spent.usd]).filter(([, usd]) => usd !== 0),
-          [...(status.spent.usd === 0 ? [] : [["worker", status.spent.usd]])]
+          status.spent.usd === 0 ? [] : [["worker", status.spent.usd]]
         )
         assert.equal(
           Math.round(status.spent.usd * 100),
