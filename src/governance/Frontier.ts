@@ -4,6 +4,7 @@
  * part that cannot be read counts as open. Rules: G12, G22.
  */
 import { undelivered } from "./DeliveryRecord.ts"
+import { loadOpenGates } from "./GateRecord.ts"
 import { row } from "./Handler.ts"
 import type { Load } from "./Module.ts"
 import { openSources } from "./Source.ts"
@@ -44,8 +45,25 @@ export const openRows = (kind: string, table: string, where: string, id = "id"):
  */
 export const undeliveredPart = openRows("delivery", "delivery", undelivered)
 
+/** Questions that nobody answered, or whose answer was used up or has lapsed by now. */
+const openGates: FrontierKind = {
+  kind: "gate",
+  *load(goal, now) {
+    const { count, items } = yield* loadOpenGates(goal, now, mostNamed)
+    return { kind: "gate", count, ids: items.map(({ id }) => id) }
+  }
+}
+
+/** A bound that is held for something other than a turn: whatever it was held for has no known end. */
+const heldBounds = openRows("reservation", "reservation", "state = 'open' AND turn IS NULL")
+
+/** Added in step 3: a goal with many finished things is asked for its open ones in one step each. */
+export const frontierIndexes =
+  "CREATE INDEX reservation_open ON reservation (goal, id) WHERE state = 'open' AND turn IS NULL;"
+
 /** Every kind that can keep a goal open. */
 export const frontierKinds: readonly FrontierKind[] = [
+  openGates,
   openRows("obligation", "obligation", "state = 'open'"),
   openRows("todo", "todo", "state IN ('open', 'deferred')"),
   openRows("turn", "turn", "state = 'open'"),
@@ -53,6 +71,7 @@ export const frontierKinds: readonly FrontierKind[] = [
   openRows("unreadableSource", "source", openSources.unreadable),
   openRows("unreadSource", "source", openSources.unread),
   openRows("effect", "external_effect", "unresolved = 1"),
+  heldBounds,
   undeliveredPart
 ]
 

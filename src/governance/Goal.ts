@@ -9,11 +9,9 @@ import { reader, writer } from "./Authority.ts"
 import { BudgetSpec, IdText, limitMicros, Meter, Title, toUsd, type Units } from "./Field.ts"
 import { loadOpenGates } from "./GateRecord.ts"
 import { BoundMissing, GoalNotActive, type NotFound, notFound } from "./GovernanceError.ts"
-import { undeliveredPart } from "./Frontier.ts"
 import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
 import type { Load } from "./Module.ts"
 import { loadObligations } from "./ObligationRecord.ts"
-import { loadOwed, type Owed } from "./ReservationRecord.ts"
 
 // --- model -----------------------------------------------------------------------------------------------------------
 
@@ -31,10 +29,23 @@ export interface GoalRecord {
   /** The span in milliseconds that the limits hold for; null: the whole life of the goal. */
   readonly windowMs: number | null
   readonly requiredMeters: readonly Meter[]
+  /** Why it was completed; null while it was not. */
+  readonly closure: Closure | null
   readonly revision: number
   readonly openedAt: number
   readonly changedAt: number
 }
+
+/** The explicit end of a goal: why, and what shows it. */
+export interface Closure {
+  readonly reason: string
+  /** Ids of recorded evidence. */
+  readonly evidence: readonly string[]
+  readonly closedAt: number
+}
+
+/** Added in step 3. */
+export const goalTables = "ALTER TABLE goal ADD COLUMN closure TEXT;"
 
 /**
  * A limit of dollars or slots that was not set is null, and says so; a further meter is named where it is limited. None is
@@ -63,15 +74,9 @@ export interface Goal {
   readonly state: GoalState
   readonly budget: Budget
   readonly requiredMeters: readonly Meter[]
+  readonly closure: Closure | null
   readonly revision: number
   readonly openedAt: number
-}
-
-/** What a goal still owes: costs that are unknown, and results that did not get back to where they were asked for. */
-export interface GoalDebts {
-  readonly owed: readonly Owed[]
-  /** The count is whole; of the ids, the first hundred. */
-  readonly undelivered: { readonly count: number; readonly ids: readonly string[] }
 }
 
 export interface AgentRecord {
@@ -98,6 +103,7 @@ export const goalTable = recordTable<GoalRecord>("goal", ["id"], {
   limits: "json",
   windowMs: "value",
   requiredMeters: "json",
+  closure: "json",
   revision: "value",
   openedAt: "value",
   changedAt: "value"
@@ -144,12 +150,13 @@ const showAgent = (agent: AgentRecord): Agent => ({
   budget: agent.budget === null ? null : showLimits(agent.budget)
 })
 
-const show = (goal: GoalRecord): Goal => ({
+export const showGoal = (goal: GoalRecord): Goal => ({
   id: goal.id,
   title: goal.title,
   state: goal.state,
   budget: showLimits(limitsOf(goal)),
   requiredMeters: goal.requiredMeters,
+  closure: goal.closure,
   revision: goal.revision,
   openedAt: goal.openedAt
 })
@@ -244,11 +251,12 @@ const open = handler({
       limits,
       windowMs,
       requiredMeters: input.requiredMeters ?? [],
+      closure: null,
       revision: 1,
       openedAt: now,
       changedAt: now
     }
-    return Result.succeed(decided([fact("goal.opened", goal.id, goal)], show(goal)))
+    return Result.succeed(decided([fact("goal.opened", goal.id, goal)], showGoal(goal)))
   }
 })
 
@@ -262,10 +270,10 @@ const change = (type: string, happened: string, to: GoalState): Handlers =>
     load: ({ goal }) => loadGoal(goal),
     decide: (goal, input, { now }) => {
       if (goal === undefined) return Result.fail(notFound("goal", input.goal))
-      if (goal.state === to) return Result.succeed(decided([], show(goal)))
-      if (goal.state === "completed") return Result.map(activeGoal(goal, input.goal), () => decided([], show(goal)))
+      if (goal.state === to) return Result.succeed(decided([], showGoal(goal)))
+      if (goal.state === "completed") return Result.map(activeGoal(goal, input.goal), () => decided([], showGoal(goal)))
       const next: GoalRecord = { ...goal, state: to, revision: goal.revision + 1, changedAt: now }
-      return Result.succeed(decided([fact(happened, goal.id, next)], show(next)))
+      return Result.succeed(decided([fact(happened, goal.id, next)], showGoal(next)))
     }
   })
 
@@ -310,8 +318,8 @@ export const goalHandlers: Handlers = {
 
 // --- service ---------------------------------------------------------------------------------------------------------
 
-/** Goals: what is to be done, within which budget. */
-export const Goals = {
+/** Opening, pausing, resuming, stopping. Reading and completing goals is in GoalClosure.ts. */
+export const goalCommands = {
   /**
    * Opens a goal. `budget.usd` in dollars, `budget.slots` as a whole number of turns, and further meters (`tokens`,
    * `wallMs`, `computeMs`, `attempts`) in whole units; at least one limit. `budget.windowMs` lets them hold for the last so many
@@ -319,16 +327,6 @@ export const Goals = {
    * Errors: `InvalidInput`, `BoundMissing` (a required limit is missing).
    */
   open: writer<typeof OpenGoal.Type, Goal, BoundMissing>("work", "openGoal"),
-  /** One goal, with what is owed in it and which of its results are not delivered (`Deliveries.undelivered`). Errors: `NotFound`. */
-  get: reader(
-    function* (input: { readonly goal: string }, { now }): Load<(Goal & GoalDebts) | undefined> {
-      const goal = yield* loadGoal(input.goal)
-      if (goal === undefined) return undefined
-      const { count, ids } = yield* undeliveredPart.load(goal.id, now)
-      return { ...show(goal), owed: yield* loadOwed("goal", goal.id), undelivered: { count, ids } }
-    },
-    (input) => notFound("goal", input.goal)
-  ),
   /** No new admission, dispatch or settlement until `resume`; what runs is kept (G10). Errors: `NotFound`. */
   pause: writer<typeof ChangeGoal.Type, Goal, NotFound | GoalNotActive>("work", "pauseGoal"),
   resume: writer<typeof ChangeGoal.Type, Goal, NotFound | GoalNotActive>("work", "resumeGoal"),

@@ -233,6 +233,14 @@ export class NotAttempted extends Schema.TaggedError<NotAttempted>()("NotAttempt
   attempt: Schema.String
 }) {}
 
+/** Something is open below the goal, so it is not complete (G12). */
+export class FrontierNotEmpty extends Schema.TaggedError<FrontierNotEmpty>()("FrontierNotEmpty", {
+  ...errorFields("FRONTIER_NOT_EMPTY"),
+  goal: Schema.String,
+  /** Each kind with its whole count, and the ids of the first hundred. */
+  parts: Schema.Array(Schema.Struct({ kind: Schema.String, count: Schema.Number, ids: Schema.Array(Schema.String) }))
+}) {}
+
 /** Gates stop this: their question is open, or was answered with no (G40). Nothing that they do not name is stopped. */
 export class Gated extends Schema.TaggedError<Gated>()("Gated", {
   ...errorFields("GATED"),

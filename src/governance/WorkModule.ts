@@ -13,6 +13,7 @@ import { deliveryTable } from "./DeliveryRecord.ts"
 import { evidenceHandlers, evidenceTable } from "./Evidence.ts"
 import { gateHandlers } from "./Gate.ts"
 import { gateLapsed, gateTable } from "./GateRecord.ts"
+import { closureHandlers } from "./GoalClosure.ts"
 import { agentTable, goalHandlers, goalTable } from "./Goal.ts"
 import { type Handler, invalidInput } from "./Handler.ts"
 import { leaseHandlers, leaseLapsed } from "./Lease.ts"
@@ -35,6 +36,7 @@ import { workMigrations } from "./WorkSchema.ts"
 const handlers: ReadonlyMap<string, Handler> = new Map(
   Object.entries({
     ...goalHandlers,
+    ...closureHandlers,
     ...todoHandlers,
     ...nextWorkHandlers,
     ...leaseHandlers,

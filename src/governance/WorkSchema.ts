@@ -2,7 +2,9 @@
  * The tables of the work module: projections of its facts, and nothing that the journal does not hold.
  * Promise: written by Authority commands only (G1); a released step is never edited, a change is a further step (G5).
  */
+import { frontierIndexes } from "./Frontier.ts"
 import { gateTables } from "./GateRecord.ts"
+import { goalTables } from "./Goal.ts"
 import { obligationTables } from "./ObligationRecord.ts"
 import { deliveryTables } from "./DeliveryRecord.ts"
 import { usageTables } from "./Usage.ts"
@@ -21,7 +23,9 @@ const complete: readonly string[] = [
   deliveryTables,
   packetTables,
   gateTables,
-  usageTables
+  usageTables,
+  goalTables,
+  frontierIndexes
 ]
 
 export const workMigrations: readonly Migration[] = [

@@ -27,6 +27,7 @@ export { Deliveries, type OriginChanged } from "./Delivery.ts"
 export type { DeliveredResult, DeliveryRecord, Origin } from "./DeliveryRecord.ts"
 export { Evidence, type EvidenceRecord, type Producer } from "./Evidence.ts"
 export type { Amounts, BudgetSpec, Fence, Meter } from "./Field.ts"
+export type { OpenPart } from "./Frontier.ts"
 export { type Gate, Gates } from "./Gate.ts"
 export {
   type GateAction,
@@ -37,7 +38,8 @@ export {
   type Need,
   type Reach
 } from "./GateRecord.ts"
-export { type Agent, Agents, type Budget, type Goal, Goals, type GoalState } from "./Goal.ts"
+export { type Agent, Agents, type Budget, type Closure, type Goal, type GoalState } from "./Goal.ts"
+export { type GoalDebts, Goals } from "./GoalClosure.ts"
 export * from "./GovernanceError.ts"
 export { type Binding, type Lease, Leases, leaseTtl, type LeaseView, type PreviousGrant } from "./Lease.ts"
 export { leaseHolds } from "./LeaseAuthority.ts"
