@@ -4,6 +4,7 @@
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import * as Effect from "effect/Effect"
 import { afterAll } from "vitest"
 import {
@@ -74,6 +75,15 @@ export const newTodo = (bench: Bench, goal: Goal, more: object = {}): Promise<To
 
 export const hold = (bench: Bench, todo: TodoRecord, agent = "ada", more: object = {}): Promise<Lease> =>
   bench.run(Leases.acquire({ todo: todo.id, agent, ...more }))
+
+/** How many rows lie in the tables that every command touches. */
+export const countRows = (directory: string): { journal: number; command: number; todo: number } => {
+  const db = new DatabaseSync(join(directory, "authority.db"), { readOnly: true })
+  const count = (table: string) => Number(db.prepare(`SELECT COUNT(*) AS n FROM ${table}`).get()!["n"])
+  const counted = { journal: count("journal"), command: count("command"), todo: count("todo") }
+  db.close()
+  return counted
+}
 
 /** A number that names a random test's run, printed when it fails and settable by COPPICE_SEED. */
 export const seed = (): number => {
