@@ -1,10 +1,25 @@
 import { spawnSync } from "node:child_process"
-import { existsSync, mkdtempSync, rmSync } from "node:fs"
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, assert, test } from "vitest"
+import {
+  type Closure,
+  closureOf,
+  governed,
+  imported,
+  machineFiles,
+  together,
+  tools,
+  undeclared,
+  workspaceUsed
+} from "./closures.ts"
 
+const root = join(import.meta.dirname, "..", "..")
 const programs = join(import.meta.dirname, "programs")
+const packageExports: Readonly<Record<string, { readonly types: string } | null>> = JSON.parse(
+  readFileSync(join(root, "package.json"), "utf8")
+).exports
 const made: string[] = []
 afterAll(() => {
   for (const place of made.splice(0)) rmSync(place, { recursive: true, force: true })
@@ -39,18 +54,37 @@ const assertIdle = (snapshot: any) => {
   assert.deepEqual(waiting, [], snapshot.step)
 }
 
+/** Loaded and touched are exactly what is declared; the program's own modules are no part of it. */
+const assertDeclared = (snapshot: any, store: string, ...closures: readonly Closure[]) => {
+  const closure = closureOf(below(snapshot.files, "src/", "providers/"), snapshot.modules)
+  assert.deepEqual(closure, together(...closures), snapshot.step)
+  const project = process.cwd()
+  const opened = closures.includes(workspaceUsed)
+  const declared = (path: string) => path === project || machineFiles.includes(path) || (opened && tools.test(path))
+  assert.deepEqual(undeclared(snapshot.paths, { root, store }, declared), [], snapshot.step)
+}
+
 const part = (snapshot: any, name: string) => snapshot.report.parts.find((p: any) => p.name === name)
 
-test("V1 P9 importing an entry point loads no provider, starts nothing, touches no file, and the process ends by itself", () => {
-  for (const entry of ["index", "minimal", "standard", "promise"]) {
-    const { store, at } = load(entry)
-    assert.include(at["imported"].files, `src/${entry}.ts`)
-    assert.deepEqual(below(at["imported"].files, "providers/"), [], entry)
-    assert.notInclude(at["imported"].modules, "node:net", entry)
+/** Names that the package exports, with their sources. */
+const entries = Object.entries(packageExports).flatMap(([name, target]) =>
+  target === null ? [] : [[name, target.types.replace("./dist/types/", "").replace(/\.d\.ts$/, ".ts")] as const]
+)
+
+test("V1 every entry point of the package has its closure declared, and no other has", () => {
+  assert.deepEqual(Object.keys(imported).toSorted(), entries.map(([name]) => name).toSorted())
+})
+
+for (const [name, source] of entries) {
+  test(`V1 P4 P9 importing ${name} loads exactly what is declared, no provider but itself, starts nothing and touches no file`, () => {
+    const { store, at } = load(source)
+    const { files, modules, paths } = at["imported"]
+    assert.deepEqual(closureOf(files, modules), imported[name])
+    assert.deepEqual(undeclared(paths, { root, store }), [])
     assertIdle(at["imported"])
     assert.isFalse(existsSync(store))
-  }
-})
+  })
+}
 
 test("V1 P1 listing providers and an unknown name load no provider, start nothing and touch no file", () => {
   const { store, at } = load("assembly")
@@ -70,7 +104,9 @@ test("V1 P1 listing providers and an unknown name load no provider, start nothin
 })
 
 test("P4 V1 [minimal] governed work loads the authority alone: no workspace, explore, evaluator or journey code, and no tables of them", () => {
-  const { at } = load("minimal", "govern")
+  const { store, at } = load("minimal", "govern")
+  assertDeclared(at["governed"], store, imported["./minimal"]!, governed)
+  assertDeclared(at["closed"], store, imported["./minimal"]!, governed)
   const { files, tables, report } = at["governed"]
   assert.isNotEmpty(below(files, "providers/authority-sqlite/"))
   const unwanted = ["providers/layerfs/", "providers/host-process/", "src/explore/", "src/evaluator/", "src/journey/"]
@@ -89,7 +125,8 @@ test("P4 V1 [minimal] governed work loads the authority alone: no workspace, exp
 })
 
 test("P4 V1 [standard] until a workspace is used there is no layerfs module, thread, directory or timer, and the read-back says so", () => {
-  const { at } = load("standard", "govern")
+  const { store: place, at } = load("standard", "govern")
+  assertDeclared(at["governed"], place, imported["./standard"]!, governed)
   const { files, tables, store, report } = at["governed"]
   assert.deepEqual(below(files, "providers/layerfs/", "providers/host-process/", "src/evaluator/", "src/journey/"), [])
   assert.deepEqual(
@@ -109,7 +146,8 @@ test("P4 V1 [standard] until a workspace is used there is no layerfs module, thr
 })
 
 test("P4 P9 [standard] the first use loads layerfs and opens its store once, the read-back says why, and closing leaves nothing running", () => {
-  const { at } = load("standard", "govern", "use")
+  const { store, at } = load("standard", "govern", "use")
+  assertDeclared(at["used"], store, imported["./standard"]!, governed, workspaceUsed)
   const used = at["used"]
   assert.isNotEmpty(below(used.files, "providers/layerfs/"))
   assert.include(used.store, "layerfs")

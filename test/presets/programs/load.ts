@@ -1,5 +1,6 @@
 /**
- * Loads one entry point, and does with it what is asked, in steps: `node --import trace.mjs load.ts ENTRY STORE STEP...`.
+ * Loads one entry point, by name or by its file, and does with it what is asked, in steps:
+ * `node --import trace.mjs load.ts ENTRY STORE STEP...`.
  * Prints after each step what has been loaded and started so far, as one JSON line. Ends by itself or not at all.
  */
 import { existsSync, readdirSync } from "node:fs"
@@ -16,6 +17,7 @@ const snapshot = (step: string, more: object = {}) => ({
   step,
   files: trace.modules.filter((url: string) => url.startsWith(root)).map((url: string) => url.slice(root.length)),
   modules: trace.modules,
+  paths: trace.paths,
   threads: trace.threads,
   processes: trace.processes,
   sockets: trace.sockets,
@@ -27,7 +29,11 @@ const snapshot = (step: string, more: object = {}) => ({
 const say = (value: object) => console.log(JSON.stringify(value))
 
 const names: Record<string, string> = { assembly: "src/assembly/Registry.ts" }
-const module: any = await import(new URL(names[entry] ?? `src/${entry}.ts`, root).href)
+// What this program itself needed is not the entry point's.
+for (const seen of [trace.modules, trace.paths]) seen.length = 0
+const module: any = await import(
+  new URL(entry.endsWith(".ts") ? entry : (names[entry] ?? `src/${entry}.ts`), root).href
+)
 say(snapshot("imported"))
 
 const tables = (): readonly string[] => {
