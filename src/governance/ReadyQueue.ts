@@ -150,7 +150,8 @@ function* loadDemands(goal: string): Load<readonly Demand[]> {
   const after = (where: string, ...params: readonly string[]) =>
     row(
       `SELECT capabilities, excluded_agents FROM todo WHERE goal = ? AND ${ready} AND ${where} ` +
-        "ORDER BY capabilities, excluded_agents LIMIT 1",
+        // The whole order of `todo_ready`, so that no other index will do.
+        "ORDER BY capabilities, excluded_agents, priority DESC, added_at, id LIMIT 1",
       goal,
       ...params
     )

@@ -204,6 +204,10 @@ test("G22 no statement of a search scans a table or sorts: each finds its rows b
         assert.notMatch(line, /TEMP B-TREE/, sql)
     }
   }
+  // What is ready is looked for among what is ready, not beside all that is withheld.
+  for (const [sql, plan] of plans) {
+    if (sql.includes("not_before IS NULL AND")) assert.include(plan.join(), "INDEX todo_ready ", sql)
+  }
   const uses = (index: string) => plans.some(([, plan]) => plan.some((line) => line.includes(`INDEX ${index} `)))
   for (const index of ["todo_ready", "todo_timed", "todo_withheld"]) assert.isTrue(uses(index), index)
   const got = await bench.run(Todos.nextWork({ goal, agent: "bob" }))
