@@ -15,6 +15,7 @@ import type {
   TurnCalls
 } from "./Governance.ts"
 import type { DeliveryCalls } from "./Deliveries.ts"
+import type { GateCalls, ObligationCalls } from "./Gates.ts"
 import type { ByteSize } from "../base/ByteSize.ts"
 import type { CallOptions, Task } from "./Plain.ts"
 import type { ExploreRepairOptions, RepairProgress, RepairReport, RepairRepositoryOptions } from "./Repair.ts"
@@ -55,6 +56,8 @@ export interface AssemblyReport {
 /** An open store. `await using coppice = await open()` closes it, and every workspace in it, at the end of the block. */
 export interface Coppice extends AsyncDisposable {
   readonly goals: GoalCalls
+  readonly gates: GateCalls
+  readonly obligations: ObligationCalls
   readonly agents: AgentCalls
   readonly todos: TodoCalls
   readonly leases: LeaseCalls

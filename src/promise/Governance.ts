@@ -5,6 +5,7 @@
  * What a call may fail with stands at the call of the same name there. Rules: G1, G2, G7, G10 to G74, G80.
  */
 import type { Origin } from "./Deliveries.ts"
+import type { Closure, Obligation, OpenPart } from "./Gates.ts"
 import type { CallOptions, Duration } from "./Plain.ts"
 
 /** What every answer says of itself: the journal sequence as of which it holds. */
@@ -41,6 +42,8 @@ export interface Goal {
   readonly state: "active" | "paused" | "stopped" | "completed"
   /** Null where there is no limit. */
   readonly budget: Omit<BudgetSpec, "usd" | "slots"> & { readonly usd: number | null; readonly slots: number | null }
+  /** Null while it was not completed. */
+  readonly closure: Closure | null
   readonly revision: number
   readonly openedAt: number
 }
@@ -106,7 +109,10 @@ export interface LeaseView {
 export interface Lease extends LeaseView {
   readonly fence: Fence
 }
-export type NextWork =
+export type NextWork = {
+  /** Todos that were passed over because gates stop this agent from taking or running them; null: all that it might have been given. */
+  readonly gated: readonly { readonly todo: string | null; readonly gates: readonly string[] }[]
+} & (
   | { readonly _tag: "claimed"; readonly todo: Todo; readonly lease: Lease }
   | {
       readonly _tag: "none"
@@ -114,6 +120,7 @@ export type NextWork =
       /** How many todos are withheld, by why. */
       readonly withheld: object
     }
+)
 
 /** A cost that is unknown, and the call that settles it: `quota.trueUp` with the amount filled in. */
 export interface Owed {
@@ -239,7 +246,17 @@ export interface GoalCalls {
     Goal & {
       readonly owed: readonly Owed[]
       readonly undelivered: { readonly count: number; readonly ids: readonly string[] }
+      /** The open ones. */
+      readonly obligations: readonly Obligation[]
+      readonly gates: { readonly count: number; readonly ids: readonly string[] }
     }
+  >
+  /** Everything that is open below it. */
+  readonly frontier: Read<OfGoal, { readonly state: Goal["state"]; readonly parts: readonly OpenPart[] }>
+  /** For good, with an empty frontier. */
+  readonly complete: Write<
+    OfGoal & { readonly closure: { readonly reason: string; readonly evidence?: readonly string[] } },
+    Goal
   >
   readonly pause: Write<OfGoal, Goal>
   readonly resume: Write<OfGoal, Goal>

@@ -9,8 +9,10 @@ import {
   Authority,
   Deliveries,
   Evidence,
+  Gates,
   Goals,
   Leases,
+  Obligations,
   Quota,
   Settlements,
   Todos,
@@ -25,6 +27,8 @@ import type { CallOptions, Duration } from "./Plain.ts"
 type Governance = Pick<
   Coppice,
   | "goals"
+  | "gates"
+  | "obligations"
   | "agents"
   | "todos"
   | "leases"
@@ -61,9 +65,25 @@ export const governanceCalls = (calls: Calls): Governance => {
     goals: {
       open: plain(Goals.open),
       get: plain(Goals.get),
+      frontier: plain(Goals.frontier),
+      complete: plain(Goals.complete),
       pause: plain(Goals.pause),
       resume: plain(Goals.resume),
       stop: plain(Goals.stop)
+    },
+    gates: {
+      ask: plain(Gates.ask),
+      decide: plain(Gates.decide),
+      withdraw: plain(Gates.withdraw),
+      get: plain(Gates.get),
+      list: plain(Gates.list)
+    },
+    obligations: {
+      open: plain(Obligations.open),
+      meet: plain(Obligations.meet),
+      waive: plain(Obligations.waive),
+      get: plain(Obligations.get),
+      list: plain(Obligations.list)
     },
     agents: { register: plain(Agents.register), list: plain(Agents.list) },
     todos: {

@@ -171,6 +171,10 @@ describe("completing a goal", () => {
     )
     const done = await bench.run(Goals.complete({ goal: goal.id, closure: { ...closure, evidence: [evidence.id] } }))
     assert.deepEqual(done.closure, { ...closure, evidence: [evidence.id], closedAt: bench.now })
+    // A cost that is owed keeps nothing open: it is known to be owed, and is settled later.
+    const [owed] = (await bench.run(Goals.get({ goal: goal.id }))).owed
+    await bench.run(Quota.trueUp({ reservation: owed!.reservation, usd: 0.25 }))
+    assert.deepEqual((await bench.run(Goals.get({ goal: goal.id }))).owed, [])
   })
 
   test("G12 G11 a completed goal is final: no more work, no resuming, no other reason; its title opens another goal", async () => {
