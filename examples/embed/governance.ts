@@ -1,0 +1,106 @@
+// node governance.ts STORE: governed work without a host or a workspace; your own code does the work. Run it twice: every command has
+// a name of its own, so the second run finds what the first one did, and does nothing again.
+import { createHash } from "node:crypto"
+import * as Effect from "effect/Effect"
+import { Acceptances, Agents, Evidence, Gates, Goals, Quota, Settlements, Sources, Todos } from "coppice/governance"
+import { minimal } from "coppice/minimal"
+
+const [store = "./coppice-store"] = process.argv.slice(2)
+const digest = (text: string) => `sha256:${createHash("sha256").update(text).digest("hex")}`
+
+const program = Effect.gen(function* () {
+  // What is to be done, by whom, and what it may cost. A limit of 0 is a limit; a missing one never means unlimited.
+  const goal = yield* Goals.open({ commandId: "goal", title: "Clean up the ledger", budget: { usd: 1, slots: 10 } })
+  const named = { goal: goal.id }
+  const summary = Effect.gen(function* () {
+    const { spent } = yield* Quota.status(named)
+    return { goal: (yield* Goals.get(named)).state, todos: (yield* Todos.list(named)).total, usd: spent.usd }
+  })
+  if ((yield* Goals.get(named)).state === "completed") return yield* summary
+  for (const agentId of ["ada", "bob"]) yield* Agents.register({ commandId: agentId, ...named, agentId })
+
+  // What has to be read before work counts: a revision is a digest and a reference that never change.
+  const rules = {
+    name: "bookkeeping rules",
+    digest: digest("never delete a booked entry"),
+    ref: "wiki/rules#7",
+    bytes: 27
+  }
+  const source = yield* Sources.register({ commandId: "rules", ...named, ...rules })
+
+  // Two pieces of work. The second waits for the first, and only a named validator's verdict can complete it.
+  const find = yield* Todos.add({ commandId: "find", ...named, title: "Find duplicates", requiredReads: [source.id] })
+  const drop = { title: "Drop duplicates", dependsOn: [find.id], acceptance: { validator: "balance-check" } }
+  const second = yield* Todos.add({ commandId: "drop", ...named, ...drop })
+
+  // A question for the owner. It stops only what it names: ada may still look for duplicates.
+  const gate = yield* Gates.ask({
+    commandId: "ask",
+    ...named,
+    kind: "userDecision",
+    question: "May duplicates be dropped?",
+    todos: [second.id]
+  })
+
+  // Choosing work and taking it is one step. What comes back is the fence: whoever shows it is the holder.
+  const first = yield* Todos.nextWork({ commandId: "take-1", ...named, agent: "ada" })
+  if (first._tag === "none") return yield* Effect.die(first)
+  yield* Sources.read({ commandId: "read", source: source.id, agent: "ada", revision: source.revision })
+  yield* Settlements.settle({
+    commandId: "settle-1",
+    effectId: "find-duplicates",
+    ...named,
+    fence: first.lease.fence,
+    outcome: "progress",
+    evidence: [],
+    spend: { usd: 0.02 },
+    todo: { action: "complete", continuation: { kind: "goalStaysActive" } }
+  })
+
+  // Nothing to do is never just that: it comes with the reason.
+  const waiting = yield* Todos.nextWork({ commandId: "take-2", ...named, agent: "bob" })
+  if (waiting._tag === "none") console.log("bob waits:", JSON.stringify(waiting.withheld))
+  const by = { role: "person", name: "owner" } as const
+  yield* Gates.decide({
+    commandId: "decide",
+    gate: gate.id,
+    by,
+    allow: true,
+    reason: "backed up",
+    reach: { kind: "scope" }
+  })
+  const work = yield* Todos.nextWork({ commandId: "take-3", ...named, agent: "bob" })
+  if (work._tag === "none") return yield* Effect.die(work)
+
+  // Who did the work never accepts it: a validator's evidence and verdict do.
+  const seen = { kind: "verdict", digest: digest("balanced"), summary: "the books balance" }
+  const producer = { role: "validator", name: "balance-check" } as const
+  const evidence = yield* Evidence.record({ commandId: "evidence", ...named, todo: second.id, ...seen, producer })
+  const files = digest("balance-check.ts")
+  const verdict = yield* Acceptances.record({
+    commandId: "verdict",
+    ...named,
+    todo: second.id,
+    candidate: null,
+    validator: { name: "balance-check", digestBefore: files, digestAfter: files },
+    outcome: "passed",
+    evidence: [evidence.id]
+  })
+  yield* Settlements.settle({
+    commandId: "settle-2",
+    effectId: "drop-duplicates",
+    ...named,
+    fence: work.lease.fence,
+    outcome: "accepted",
+    acceptance: verdict.id,
+    evidence: [evidence.id],
+    spend: { usd: 0.05 },
+    todo: { action: "complete", continuation: { kind: "noFollowUp" } }
+  })
+
+  // The last todo does not end the goal: that is said, and refused while anything is open.
+  yield* Goals.complete({ commandId: "complete", ...named, closure: { reason: "no duplicates are left" } })
+  return yield* summary
+})
+
+console.log(JSON.stringify(await Effect.runPromise(program.pipe(Effect.provide(minimal({ store }))))))
