@@ -209,7 +209,7 @@ export const activate = <E, R>(acquire: Effect.Effect<OperationProvider, E, R>, 
        * that depends on the effect may go on. Calling it again under the same id repeats nothing that may have happened.
        *
        * Errors: `UnknownOperation`, `InterlockEngaged` (nothing was handed over), `ProviderInactive`, `EffectInFlight`, and those of
-       * `Effects.plan` and `Effects.dispatch`, above all `IdentityConflict`, `EffectBlocked`, `GoalNotActive`, `LeaseLost`.
+       * `Effects.plan` and `Effects.dispatch`, above all `IdentityConflict`, `EffectBlocked`, `Gated`, `GoalNotActive`, `LeaseLost`.
        */
       run: (spec: OperationSpec) =>
         whileActive(
