@@ -110,6 +110,10 @@ export const crashPoints = {
 
   // A turn.
   "turn.admitted": point("admitted and reserved, no attempt is saved", "the rerun runs it, labelled as nothing"),
+  "turn.contextIssued": point(
+    "the context packet is issued, no attempt is saved",
+    "the rerun issues another one: complete, as the first was never acknowledged"
+  ),
   "turn.attemptSaved": point("the attempt is saved, the host may run", "never dispatched again by itself"),
   "turn.hostEnded": point("the host has ended, its result is not saved", "the attempt is lost and its cost is owed"),
   "turn.resultRecorded": point("the result is journaled, nothing is captured", "validated without the host"),

@@ -28,6 +28,36 @@ export const BriefFinding = Schema.Struct({
   text: Schema.String
 })
 
+const Packet = { packet: Schema.String, digest: Schema.String }
+
+/**
+ * The context packet of a turn (G14). A `complete` body replaces everything that was told before; a `delta` is to be applied to the
+ * packet that `base` names, section by section, and by a host that does not have that one not at all. A host that echoes
+ * `digest` in its result says that it has the packet; one that knows nothing of packets leaves `context` out of its result, and
+ * gets a complete one each time. Optional in request and result, so it is version 1 still.
+ */
+export const TurnContextPacket = Schema.Struct({
+  ...Packet,
+  kind: Schema.Literals(["complete", "delta"]),
+  base: Schema.NullOr(Schema.Struct(Packet)),
+  /** `coppice.context` version 1: requirement, required reads, stop conditions, obligations, gates, decisions, references. */
+  body: Schema.Record(Schema.String, Schema.Unknown)
+})
+export type TurnContextPacket = typeof TurnContextPacket.Type
+
+/** What a host says of the context that it worked under. */
+export const WorkedContext = Schema.Struct({
+  /** Of the packet that it has. Another one than it was given makes its work stale (G86). */
+  digest: Schema.String.check(Schema.isPattern(/^sha256:[0-9a-f]{64}$/)),
+  /** What the packet came to in tokens, where it counted them. */
+  tokens: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000_000 }))),
+  /** The required reads that it has read, by source and revision. */
+  read: Schema.optionalKey(
+    Schema.Array(Schema.Struct({ source: Schema.String, revision: Schema.Int })).check(Schema.isMaxLength(100))
+  )
+})
+export type WorkedContext = typeof WorkedContext.Type
+
 /** What a host is asked to do. */
 export const TurnRequest = Schema.Struct({
   protocol: Schema.Literal("coppice.turn"),
@@ -43,7 +73,9 @@ export const TurnRequest = Schema.Struct({
   root: Schema.String,
   budget: Schema.Struct({ usd: Schema.NullOr(Schema.Number), timeLimitMs: Schema.Number }),
   /** The session to go on in, for a host that declares `resume`: exactly this one, or `session: null` in the answer (S22). */
-  resume: Schema.optionalKey(HostSession)
+  resume: Schema.optionalKey(HostSession),
+  /** What it has to know, and what is required of it. */
+  context: Schema.optionalKey(TurnContextPacket)
 })
 export type TurnRequest = typeof TurnRequest.Type
 
@@ -86,6 +118,8 @@ export const TurnResult = Schema.Struct({
   usedFindings: Schema.optionalKey(Schema.Array(Schema.String)),
   /** The session that this turn ran in; null when the one asked for is not known, and nothing was done. */
   session: Schema.optionalKey(Schema.NullOr(HostSession)),
+  /** Which context packet it has, and what it has read. */
+  context: Schema.optionalKey(WorkedContext),
   usage: Schema.optionalKey(HostUsage)
 })
 export type TurnResult = typeof TurnResult.Type

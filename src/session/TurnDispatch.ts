@@ -7,13 +7,18 @@ import { type Readable, Transform } from "node:stream"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import { type CoppiceError, isCoppiceError } from "../base/CoppiceError.ts"
-import { type Authority, type LeaseLost, type TurnRecord, Turns } from "../governance/index.ts"
+import { type Authority, type LeaseLost, type PacketRecord, type TurnRecord, Turns } from "../governance/index.ts"
 import type { SpawnedProcess, TurnEnvironment } from "../host/TurnEnvironment.ts"
 import { type HostUsage, protocolVersion, type TurnRequest } from "../host/TurnProtocol.ts"
 import type { HostOutcome, PrivateText, ResultStore } from "./ResultFile.ts"
 import type { TurnSpec } from "./TurnStart.ts"
 
-const requestOf = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironment): TurnRequest => ({
+const requestOf = (
+  spec: TurnSpec,
+  turn: TurnRecord,
+  environment: TurnEnvironment,
+  { id, digest, kind, body }: PacketRecord
+): TurnRequest => ({
   protocol: "coppice.turn",
   version: protocolVersion,
   turnKey: turn.id,
@@ -23,7 +28,8 @@ const requestOf = (spec: TurnSpec, turn: TurnRecord, environment: TurnEnvironmen
   findings: spec.findings,
   root: environment.root,
   budget: { usd: spec.bound.usd ?? null, timeLimitMs: spec.timeLimitMs },
-  ...(spec.resume === undefined ? {} : { resume: spec.resume })
+  ...(spec.resume === undefined ? {} : { resume: spec.resume }),
+  context: { packet: id, digest, kind, base: body.base, body: { ...body } }
 })
 
 /** The same stream, with a copy for the record. Piped, so that a host which floods is held back and not buffered here. */
@@ -83,6 +89,7 @@ const survivorOf = (cause: Cause.Cause<unknown>): CoppiceError | undefined =>
 export const dispatch = (
   spec: TurnSpec,
   turn: TurnRecord,
+  packet: PacketRecord,
   environment: TurnEnvironment,
   results: ResultStore,
   /** Fails when the authority to go on is lost: the host is then stopped before anything else is said (G31, G85). */
@@ -108,7 +115,7 @@ export const dispatch = (
     const reported = yield* spec.host
       .turn({
         environment: watched,
-        request: requestOf(spec, turn, environment),
+        request: requestOf(spec, turn, environment, packet),
         timeLimitMs: spec.timeLimitMs,
         ...(spec.onProgress === undefined ? {} : { onProgress: spec.onProgress })
       })

@@ -11,6 +11,7 @@ import { type LeaseLost, Settlements, type TurnRecord, Turns } from "../governan
 import type { TurnEnvironment } from "../host/TurnEnvironment.ts"
 import { keepLease } from "./LeaseKeeper.ts"
 import type { HostOutcome, ResultStore } from "./ResultFile.ts"
+import { acknowledgeContext, issueContext, workedUnder } from "./TurnContext.ts"
 import { dispatch, hostResult, reported, tokensOf } from "./TurnDispatch.ts"
 import { driving, findOrAdmit, type Found, interrupted, retryReason, startOver, type TurnSpec } from "./TurnStart.ts"
 
@@ -66,7 +67,7 @@ export interface TurnDone<C> {
  *
  * Errors beside those of the work itself: `HostNotReady` (nothing was admitted), `TurnInterrupted` (see there), `SupervisionFailed` (a process may survive: end it
  * by hand, no new executor starts before), `TurnCancelled`, and the refusals of governance: `QuotaExceeded` (nothing was
- * dispatched), `LeaseLost` (the host was stopped first; its files are kept), `TurnInFlight`, `GoalNotActive`.
+ * dispatched), `ContextTooLarge` and `SourceState` (nothing was dispatched: see `contextBytes`, or make it readable, and call again), `LeaseLost` (the host was stopped first; its files are kept), `TurnInFlight`, `GoalNotActive`.
  */
 export const driveTurn = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
   spec: TurnSpec,
@@ -116,6 +117,8 @@ const driveFrom = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
         Effect.gen(function* () {
           const place = yield* work.open(started)
           const { diesWithParent, wholeTree } = yield* work.environment(place).guarantee
+          const packet = yield* issueContext(spec, started)
+          crashPoint("turn.contextIssued")
           yield* Turns.saveAttempt({
             turn: started.id,
             fence: spec.fence,
@@ -124,7 +127,7 @@ const driveFrom = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
             ...(started.attempts.length === 0 ? {} : { retry: retryReason(started) })
           })
           crashPoint("turn.attemptSaved")
-          const outcome = yield* dispatch(spec, started, work.environment(place), work.results, lost)
+          const outcome = yield* dispatch(spec, started, packet, work.environment(place), work.results, lost)
           crashPoint("turn.hostEnded")
           const digest = yield* work.results.save(started.id, outcome)
           const provenGone = spec.host.descriptor.inProcess ? null : true
@@ -148,6 +151,7 @@ const driveFrom = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
     }
 
     if (turn.next === "validate") {
+      yield* acknowledgeContext(turn, outcome)
       const verdict = yield* work.validate(turn, outcome, captured)
       turn = {
         ...(yield* Turns.recordVerdict({
@@ -161,7 +165,9 @@ const driveFrom = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
     }
     if (turn.next === "settle") {
       const settling = yield* work.settle(turn, outcome, captured)
+      const worked = workedUnder(outcome)
       const receipt = yield* Settlements.settle({
+        ...(worked === undefined ? {} : { context: worked.digest }),
         ...settling,
         effectId: turn.effectId,
         goal: spec.goal.id,

@@ -7,7 +7,15 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
 import { crashPoint } from "../base/CrashPoint.ts"
-import { type Amounts, type Fence, NotFound, TurnInFlight, type TurnRecord, Turns } from "../governance/index.ts"
+import {
+  type Amounts,
+  type Binding,
+  type Fence,
+  NotFound,
+  TurnInFlight,
+  type TurnRecord,
+  Turns
+} from "../governance/index.ts"
 import type { Host } from "../host/Host.ts"
 import { type HostSession, resumable } from "../host/HostSession.ts"
 import type { BriefFinding, TurnProgress } from "../host/TurnProtocol.ts"
@@ -47,6 +55,13 @@ export interface TurnSpec {
    * one turn is meant: driving that again after its close gives its receipt.
    */
   readonly after?: string
+  /**
+   * The binding whose executor remembers from turn to turn what it was told, and its generation. Only then may a context packet
+   * be a difference to the one before (G14); without it each is complete.
+   */
+  readonly session?: Binding
+  /** Bytes that the context packet may have; 32 KiB when not given. What may never be dropped and does not fit is `ContextTooLarge`. */
+  readonly contextBytes?: number
   /** What to do with a turn whose earlier attempt ended without a result. */
   readonly interrupted: "explain" | "retry"
   readonly onProgress?: (progress: TurnProgress) => void

@@ -131,6 +131,7 @@ describe("killed with SIGKILL and run again", () => {
   // The agent may have run exactly between its saved attempt and its journaled result.
   for (const [point, lost] of [
     ["turn.admitted", 0],
+    ["turn.contextIssued", 0],
     ["turn.attemptSaved", 1],
     ["turn.hostEnded", 1],
     ["file.written", 1],
@@ -161,7 +162,7 @@ describe("killed with SIGKILL and run again", () => {
 
   test("J1 V4 no point of its path is left out", () => {
     const killed =
-      /^(?:turn\.(?:admitted|attemptSaved|hostEnded|resultRecorded|captured|validated|settled)|file\.|authority\.after|authority\.beforeCommit)/
+      /^(?:turn\.(?:admitted|contextIssued|attemptSaved|hostEnded|resultRecorded|captured|validated|settled)|file\.|authority\.after|authority\.beforeCommit)/
     assert.deepEqual(
       [...passages.keys()].filter((name) => !killed.test(name) || !(name in crashPoints)),
       []

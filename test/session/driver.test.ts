@@ -41,6 +41,7 @@ const shellWriter = (script = "echo right > value"): Host =>
 
 const phases = [
   "turn.admitted",
+  "turn.contextIssued",
   "turn.attemptSaved",
   "turn.resultRecorded",
   "turn.validated",
@@ -126,7 +127,7 @@ describe("a turn on the minimal preset", () => {
     const scene = await newScene()
     const done = await scene.run(scene.drive(shellWriter()))
     const types = (await scene.journal("turn.")).map((entry) => entry.type)
-    assert.deepEqual(types, [...phases.slice(0, 2), "turn.executorStarted", ...phases.slice(2)])
+    assert.deepEqual(types, [...phases.slice(0, 3), "turn.executorStarted", ...phases.slice(3)])
     const [turn] = await scene.turns()
     assert.equal(turn!.attempts[0]!.host, "host-process")
     assert.isNumber(turn!.executor!.pid)

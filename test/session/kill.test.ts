@@ -60,6 +60,7 @@ describe("the minimal preset, killed at a named point and run again", () => {
   // Left of the host: nothing was dispatched, or its result is saved. The rerun needs no word from anybody.
   for (const [point, ran] of [
     ["turn.admitted", 0],
+    ["turn.contextIssued", 0],
     ["turn.resultRecorded", 1],
     ["turn.captured", 1],
     ["turn.validated", 1],
