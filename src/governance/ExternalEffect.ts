@@ -80,7 +80,7 @@ export const Effects = {
    * `TodoState`, `NotFound`.
    */
   plan: ({ operation, ...input }: Omit<PlanEffect, "operation"> & Keyed & { readonly operation: Json }) =>
-    Effect.flatMap(digested("planEffect", input.provider, input.kind.name, operation), (digest) =>
+    Effect.flatMap(digested("planEffect", input.provider, input.kind?.name, operation), (digest) =>
       planEffect({ ...input, operation: digest })
     ),
   /**

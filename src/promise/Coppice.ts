@@ -15,6 +15,7 @@ import type {
   TurnCalls
 } from "./Governance.ts"
 import type { DeliveryCalls } from "./Deliveries.ts"
+import type { EffectCalls, OperationCalls } from "./Effects.ts"
 import type { GateCalls, ObligationCalls } from "./Gates.ts"
 import type { ByteSize } from "../base/ByteSize.ts"
 import type { CallOptions, Task } from "./Plain.ts"
@@ -67,6 +68,8 @@ export interface Coppice extends AsyncDisposable {
   readonly settlements: SettlementCalls
   readonly turns: TurnCalls
   readonly deliveries: DeliveryCalls
+  readonly effects: EffectCalls
+  readonly operations: OperationCalls
   readonly journal: JournalCalls
   readonly workspaces: WorkspaceCalls
   /** Many attempts from one warm checkpoint, judged in clean checkouts; what passes comes out as a patch. */

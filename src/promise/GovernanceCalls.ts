@@ -8,6 +8,7 @@ import {
   Agents,
   Authority,
   Deliveries,
+  Effects,
   Evidence,
   Gates,
   Goals,
@@ -21,6 +22,7 @@ import {
 import { type Calls, milliseconds } from "./Calls.ts"
 import type { Coppice } from "./Coppice.ts"
 import { sendCall } from "./DeliveryCalls.ts"
+import { operationCalls } from "./OperationCalls.ts"
 import { badArgument } from "./Failure.ts"
 import type { CallOptions, Duration } from "./Plain.ts"
 
@@ -38,6 +40,8 @@ type Governance = Pick<
   | "settlements"
   | "turns"
   | "deliveries"
+  | "effects"
+  | "operations"
   | "journal"
 >
 
@@ -117,6 +121,21 @@ export const governanceCalls = (calls: Calls): Governance => {
     acceptances: { get: plain(Acceptances.get), list: plain(Acceptances.list) },
     settlements: { get: plain(Settlements.get), list: plain(Settlements.list) },
     turns: { get: plain(Turns.get), list: plain(Turns.list) },
+    effects: {
+      plan: plain(Effects.plan),
+      dispatch: plain(Effects.dispatch),
+      answer: plain(Effects.answer),
+      readBack: plain(Effects.readBack),
+      resolve: plain(Effects.resolve),
+      abandon: plain(Effects.abandon),
+      requestStop: plain(Effects.requestStop),
+      confirmStopped: plain(Effects.confirmStopped),
+      noteEnded: plain(Effects.noteEnded),
+      get: plain(Effects.get),
+      list: plain(Effects.list),
+      unresolved: plain(Effects.unresolved)
+    },
+    operations: operationCalls(calls),
     deliveries: {
       send: sendCall(calls),
       setOrigin: plain(Deliveries.setOrigin),
