@@ -67,7 +67,9 @@ export interface TurnDone<C> {
  *
  * Errors beside those of the work itself: `HostNotReady` (nothing was admitted), `TurnInterrupted` (see there), `SupervisionFailed` (a process may survive: end it
  * by hand, no new executor starts before), `TurnCancelled`, and the refusals of governance: `QuotaExceeded` (nothing was
- * dispatched), `ContextTooLarge` and `SourceState` (nothing was dispatched: see `contextBytes`, or make it readable, and call again), `LeaseLost` (the host was stopped first; its files are kept), `TurnInFlight`, `GoalNotActive`.
+ * dispatched), `ContextTooLarge` and `SourceState` (nothing was dispatched: see `contextBytes`, or make it readable, and call again), `LeaseLost` (the host was
+ * stopped first; its files are kept), `TurnInFlight`, `GoalNotActive` and `Gated` (what ran is kept: call again once it is resumed or
+ * decided, and only what is left to do is done).
  */
 export const driveTurn = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
   spec: TurnSpec,

@@ -1,4 +1,6 @@
 /** The frontier of a goal, its completion, and a pause before every lane. Rules: G10, G11, G12, G15, G21, G40; C67. */
+import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import * as Effect from "effect/Effect"
 import { assert, describe, test } from "vitest"
 import { sha256 } from "../../src/base/Digest.ts"
@@ -17,6 +19,7 @@ import {
   Todos,
   Turns
 } from "../../src/governance/index.ts"
+import { frontierKinds, loadFrontier } from "../../src/governance/Frontier.ts"
 import { type Bench, hold, newBench, newGoal, newTodo } from "./authority.ts"
 
 const owner = { role: "person", name: "Vera" } as const
@@ -284,4 +287,29 @@ describe("a pause before every other lane", () => {
     assert.equal((await bench.run(Obligations.get({ obligation: due.id }))).state, "met")
     assert.equal((await bench.run(Quota.status({ goal: goal.id }))).spent.usd, 0.5)
   })
+})
+
+test("G12 asking for the frontier scans no table: each kind finds its open rows by an index", async () => {
+  const bench = await newBench()
+  let asked = 0
+  for (const [kind, open] of openings) {
+    const goal = await newGoal(bench)
+    await open(bench, goal)
+    const db = new DatabaseSync(join(bench.directory, "authority.db"), { readOnly: true })
+    const load = loadFrontier(goal.id, bench.now)
+    let at = load.next()
+    while (at.done !== true) {
+      const { sql, params } = at.value
+      const plan = db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...params)
+      for (const line of plan) assert.notMatch(String(line["detail"]), /^SCAN/, sql)
+      asked += 1
+      at = load.next(db.prepare(sql).all(...params) as never)
+    }
+    db.close()
+    assert.deepEqual(
+      at.value.map((part) => part.kind),
+      [kind]
+    )
+  }
+  assert.isAtLeast(asked, openings.length * frontierKinds.length)
 })
