@@ -6,6 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
+import { reportedFailure } from "../../src/host/ClassifyFailure.ts"
 import { type Host, HostFailure, SupervisionFailed } from "../../src/host/Host.ts"
 import { resumable } from "../../src/host/HostSession.ts"
 import { limits, type TurnProgress, type TurnRequest, type TurnResult } from "../../src/host/TurnProtocol.ts"
@@ -100,6 +101,8 @@ export const inProcessHost = (
             })
         )
       )
+      const trouble = reportedFailure(result)
+      if (trouble !== undefined) return yield* trouble
       return { result, guarantee: null, wallMs: performance.now() - begun, lingered: false }
     })
 })

@@ -6,6 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { reportedFailure } from "../../src/host/ClassifyFailure.ts"
 import type { Host, HostFailure, HostTurnOptions } from "../../src/host/Host.ts"
 import { resumable, type ResumeMismatch, sessionMismatch } from "../../src/host/HostSession.ts"
 import { limits, TurnRequest, type TurnResult } from "../../src/host/TurnProtocol.ts"
@@ -19,6 +20,8 @@ export interface ProcessHostOptions extends RunOptions {
   readonly drainMs?: number
   /** The command can go on in a session of its own that `resume` of the request names, and tells `session` in its answer. */
   readonly resumes?: boolean
+  /** The command may be started again in the same place after a time limit, overload, rate limit or lost connection (G84). */
+  readonly retrySafe?: boolean
 }
 
 const decodeRequest = Schema.decodeUnknownResult(TurnRequest, { onExcessProperty: "error" })
@@ -105,6 +108,7 @@ export const processHost = (argv: readonly string[], options: ProcessHostOptions
     kind: "host-process",
     version: processHostVersion,
     inProcess: false,
+    ...(options.retrySafe === undefined ? {} : { retrySafe: options.retrySafe }),
     capabilities: ["turn", "interrupt", "usage", ...(options.resumes === true ? (["resume"] as const) : [])]
   } satisfies Host["descriptor"]
 
@@ -122,6 +126,8 @@ export const processHost = (argv: readonly string[], options: ProcessHostOptions
       const conversation = { stdin, stdout: "result", drainMs: options.drainMs ?? 2000 } as const
       const { ending, guarantee, wallMs } = yield* runOnce({ ...options, argv, conversation }, asked)
       const result = yield* Effect.fromResult(judge(ending, asked.request.turnKey))
+      const trouble = reportedFailure(result)
+      if (trouble !== undefined) return yield* trouble
       yield* readBack(asked.request, result)
       return { result, guarantee, wallMs, lingered: ending.how === "lingered" }
     })

@@ -171,6 +171,15 @@ export class PhaseOrder extends Schema.TaggedError<PhaseOrder>()("PhaseOrder", {
   asked: Schema.String
 }) {}
 
+/** A failure of this class is not tried again, or has been often enough (G84). The failure stands. */
+export class RetryRefused extends Schema.TaggedError<RetryRefused>()("RetryRefused", {
+  ...errorFields("RETRY_REFUSED"),
+  turn: Schema.String,
+  class: Schema.String,
+  /** How often a turn is tried in all when it fails so. */
+  tries: Schema.Number
+}) {}
+
 /** The acceptance does not carry this settlement: void, not passed, of another candidate, or given by the executor. */
 export class AcceptanceInvalid extends Schema.TaggedError<AcceptanceInvalid>()("AcceptanceInvalid", {
   ...errorFields("ACCEPTANCE_INVALID"),

@@ -11,8 +11,7 @@ import type { Json } from "../base/Digest.ts"
 import { type AcceptanceRecord, acceptanceTable } from "./Acceptance.ts"
 import { type Keyed, reader, writeObserved } from "./Authority.ts"
 import { Fence, IdText, Summary } from "./Field.ts"
-import { loadGates } from "./GateRecord.ts"
-import { activeGoal, type GoalRecord, loadGoal } from "./Goal.ts"
+import { activeGoal } from "./Goal.ts"
 import {
   type BoundMissing,
   type Gated,
@@ -22,26 +21,26 @@ import {
   notFound,
   type PhaseOrder,
   type QuotaExceeded,
+  type RetryRefused,
   type SourceState,
   type TurnInFlight,
   type TurnUnfinished
 } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler, invalidInput } from "./Handler.ts"
-import { type LeaseRecord, loadLease } from "./Lease.ts"
 import type { Load } from "./Module.ts"
 import { Spend } from "./QuotaLedger.ts"
-import { loadOwed, type Owed, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
-import { todoTable } from "./TodoRecord.ts"
+import { loadOwed, type Owed } from "./ReservationRecord.ts"
 import { admit, type AdmitTurn, leaseOf, passDispatch, retry, type RetryTurn, unsettledCost } from "./TurnAdmission.ts"
+import { type RetryAttempt, turnRetryHandlers } from "./TurnRetry.ts"
 import { driven, inFlight, known, observe, openTurn, sameProcess, seenAlive, seenBy } from "./TurnFence.ts"
 import { loadCounted, turnUsage, UsageReport } from "./Usage.ts"
+import { Guarantee, loadForDispatch, loadTurn } from "./TurnLoad.ts"
 import { HostResult, inPhase, type NextStep, nextStep, type TurnRecord, turnTable } from "./TurnRecord.ts"
 
 export type { HostResult, NextStep, Phase, TurnAttempt, TurnContext, TurnFailure, TurnRecord } from "./TurnRecord.ts"
 
 // --- phases ----------------------------------------------------------------------------------------------------------
 
-const Guarantee = Schema.Struct({ diesWithParent: Schema.Boolean, wholeTree: Schema.Boolean })
 const Identity = Schema.Struct({
   pid: Schema.Int,
   startTime: Schema.NullOr(Schema.String),
@@ -60,24 +59,6 @@ const SaveAttempt = Schema.Struct({
   retry: Schema.optional(Summary)
 })
 
-interface TurnState {
-  readonly turn: TurnRecord | undefined
-  readonly goal: GoalRecord | undefined
-  readonly lease: LeaseRecord | undefined
-  readonly held: ReservationRecord | undefined
-}
-
-function* loadTurn(id: string): Load<TurnState> {
-  const turn = yield* turnTable.first("id = ?", id)
-  if (turn === undefined) return { turn, goal: undefined, lease: undefined, held: undefined }
-  return {
-    turn,
-    goal: yield* loadGoal(turn.goal),
-    lease: yield* loadLease(turn.todo),
-    held: yield* reservationTable.first("id = ?", turn.reservation)
-  }
-}
-
 const step = (happened: string, turn: TurnRecord, change: Partial<TurnRecord>, now: number) => {
   const next: TurnRecord = { ...turn, ...change, changedAt: now }
   return decided([fact(happened, turn.id, next)], next)
@@ -86,11 +67,7 @@ const step = (happened: string, turn: TurnRecord, change: Partial<TurnRecord>, n
 const saveAttempt = handler({
   type: "saveAttempt",
   payload: SaveAttempt,
-  *load(input) {
-    const state = yield* loadTurn(input.turn)
-    const todo = state.turn && (yield* todoTable.first("id = ?", state.turn.todo))
-    return { ...state, todo, gates: state.turn === undefined ? [] : yield* loadGates(state.turn.goal) }
-  },
+  load: (input) => loadForDispatch(input.turn),
   decide: (state, input, { now }, observed) =>
     Result.gen(function* () {
       const turn = yield* driven(yield* known(state.turn, input.turn), seenBy(observed))
@@ -290,7 +267,8 @@ export const turnHandlers: Handlers = {
   ...close,
   ...fail,
   ...resume,
-  ...retry
+  ...retry,
+  ...turnRetryHandlers
 }
 
 // --- service ---------------------------------------------------------------------------------------------------------
@@ -383,6 +361,24 @@ export const Turns = {
       return turn === undefined ? undefined : yield* openTurn(turn.goal, turn.agent)
     })()
   ),
+  /**
+   * Ends the last attempt as failed, with its cost, and saves the next one with a bound of its own, in one commit: the host may
+   * then be started again. Errors: `RetryRefused` (the class is not tried again, or was often enough), `QuotaExceeded`,
+   * `BoundMissing` (nothing happened, the failure stands), `PhaseOrder`, and those of `saveAttempt`.
+   */
+  retryAttempt: observing<
+    typeof RetryAttempt.Type,
+    TurnRecord,
+    | RetryRefused
+    | QuotaExceeded
+    | BoundMissing
+    | PhaseOrder
+    | LeaseLost
+    | Gated
+    | GoalNotActive
+    | TurnInFlight
+    | NotFound
+  >("retryAttempt", byId),
   /** One turn, with its next step and what is owed for it. Errors: `NotFound`. */
   get: reader(
     function* (input: {

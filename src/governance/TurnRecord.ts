@@ -21,6 +21,9 @@ export interface TurnAttempt {
   readonly retry: string | null
   /** The kind of host; absent where the caller did not say. */
   readonly host?: string
+  /** How it failed, where the turn was tried again upon it (G84), and the effect under which its cost stands. */
+  readonly failure?: { readonly class: string; readonly check: string }
+  readonly effectId?: string
 }
 
 /** What the host gave. Its own claim of success is a claim (principle 2). */

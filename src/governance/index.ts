@@ -70,6 +70,7 @@ export type {
   PacketWhy
 } from "./ContextPacket.ts"
 export { type ContinuityRecord, type PacketRecord, Packets } from "./Packet.ts"
+export { triedAgain, triesOf } from "./RetryPolicy.ts"
 export { Quota, type RoleFigures, type QuotaHistoryEntry, type QuotaStatus } from "./Quota.ts"
 export type { Spend } from "./QuotaLedger.ts"
 export type { AccountFigures, EventReceipt, Figures, Window } from "./QuotaSum.ts"

@@ -59,6 +59,11 @@ export interface HostDescriptor {
   readonly version: string
   /** `in-process` hosts are labelled in every receipt (S54). */
   readonly inProcess: boolean
+  /**
+   * Whether a turn that failed by time limit, capacity, overload, rate limit or a lost connection may be started again in the same
+   * place: the host either did nothing, or goes on from what it finds. Absent: not known, and nothing is tried again by itself.
+   */
+  readonly retrySafe?: boolean
   readonly capabilities: readonly ("turn" | "resume" | "fork" | "steer" | "interrupt" | "usage" | "models")[]
 }
 

@@ -105,6 +105,16 @@ export const HostUsage = Schema.Struct({
 })
 export type HostUsage = typeof HostUsage.Type
 
+/** Why a host's iteration failed, as its provider says it. */
+export const HostTrouble = Schema.Struct({
+  /** The provider's own error code; it says more than the HTTP status. */
+  providerCode: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(200))),
+  httpStatus: Schema.optionalKey(Schema.Int),
+  systemCode: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(100))),
+  /** Milliseconds before which the provider wants no further attempt. */
+  retryAfterMs: Schema.optionalKey(Schema.Number.check(Schema.isGreaterThanOrEqualTo(0)))
+})
+
 /** What a host answers. */
 export const TurnResult = Schema.Struct({
   protocol: Schema.Literal("coppice.turn"),
@@ -120,7 +130,9 @@ export const TurnResult = Schema.Struct({
   session: Schema.optionalKey(Schema.NullOr(HostSession)),
   /** Which context packet it has, and what it has read. */
   context: Schema.optionalKey(WorkedContext),
-  usage: Schema.optionalKey(HostUsage)
+  usage: Schema.optionalKey(HostUsage),
+  /** With the outcome `failed`: what is known of the cause, by which its failure class is told (G84). */
+  failure: Schema.optionalKey(HostTrouble)
 })
 export type TurnResult = typeof TurnResult.Type
 

@@ -1,4 +1,5 @@
 /** `coppice/host`: the contract between Coppice and an agent runtime. */
+export * from "./ClassifyFailure.ts"
 export * from "./Host.ts"
 export * from "./HostSession.ts"
 export * from "./PlainDirectory.ts"

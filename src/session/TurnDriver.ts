@@ -12,7 +12,8 @@ import type { TurnEnvironment } from "../host/TurnEnvironment.ts"
 import { keepLease } from "./LeaseKeeper.ts"
 import type { HostOutcome, ResultStore } from "./ResultFile.ts"
 import { acknowledgeContext, issueContext, workedUnder } from "./TurnContext.ts"
-import { dispatch, hostResult, reported, tokensOf } from "./TurnDispatch.ts"
+import { hostResult, reported, tokensOf } from "./TurnDispatch.ts"
+import { dispatchAll } from "./TurnRetry.ts"
 import { driving, findOrAdmit, type Found, interrupted, retryReason, startOver, type TurnSpec } from "./TurnStart.ts"
 
 export { HostNotReady, TurnInterrupted, type TurnSpec } from "./TurnStart.ts"
@@ -121,7 +122,7 @@ const driveFrom = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
           const { diesWithParent, wholeTree } = yield* work.environment(place).guarantee
           const packet = yield* issueContext(spec, started)
           crashPoint("turn.contextIssued")
-          yield* Turns.saveAttempt({
+          const saved = yield* Turns.saveAttempt({
             turn: started.id,
             fence: spec.fence,
             guarantee: { diesWithParent, wholeTree },
@@ -129,7 +130,7 @@ const driveFrom = <W, C, OpenError, CaptureError, JudgeError, SettleError, R>(
             ...(started.attempts.length === 0 ? {} : { retry: retryReason(started) })
           })
           crashPoint("turn.attemptSaved")
-          const outcome = yield* dispatch(spec, started, packet, work.environment(place), work.results, lost)
+          const { outcome } = yield* dispatchAll(spec, saved, packet, work.environment(place), work.results, lost)
           crashPoint("turn.hostEnded")
           const digest = yield* work.results.save(started.id, outcome)
           const provenGone = spec.host.descriptor.inProcess ? null : true

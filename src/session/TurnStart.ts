@@ -4,6 +4,7 @@
  * turn that ended without a result starts over only when the caller says so. Rules: G80, G81, G82, P3.
  */
 import * as Effect from "effect/Effect"
+import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
 import { crashPoint } from "../base/CrashPoint.ts"
@@ -64,6 +65,13 @@ export interface TurnSpec {
   readonly contextBytes?: number
   /** What to do with a turn whose earlier attempt ended without a result. */
   readonly interrupted: "explain" | "retry"
+  /**
+   * `policy`: a time limit, capacity, overload, rate limit or lost connection is tried again (G84), each attempt with a bound of
+   * its own. `never`: a failure stands. By default as the host says of itself (`retrySafe`).
+   */
+  readonly retries?: "policy" | "never"
+  /** How long is waited before each further attempt; 2 s doubling, with jitter, when not given. Its end ends the attempts. */
+  readonly backoff?: Schedule.Schedule<unknown>
   readonly onProgress?: (progress: TurnProgress) => void
   /** The host's session to go on in, exactly (S22). A host that cannot is refused before anything is held. */
   readonly resume?: HostSession
@@ -85,7 +93,7 @@ const hostReady = ({ host, resume }: TurnSpec) =>
         })
   )
 
-const boundOf = (spec: TurnSpec): Amounts => ({ wallMs: Math.ceil(spec.timeLimitMs), ...spec.bound })
+export const boundOf = (spec: TurnSpec): Amounts => ({ wallMs: Math.ceil(spec.timeLimitMs), ...spec.bound })
 
 /** A failed turn again, under the same id: a new bound, and a new attempt that says why (G82). */
 export const startOver = (spec: TurnSpec, failed: TurnRecord) =>
