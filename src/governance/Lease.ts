@@ -94,6 +94,9 @@ export interface Lease extends LeaseView {
   readonly fence: Fence
 }
 
+/** Whose leases are live is asked before a session is ended as idle. */
+export const leaseTables = "CREATE INDEX lease_owner ON lease (goal, owner) WHERE released_at IS NULL;"
+
 export const leaseTable = recordTable<LeaseRecord>("lease", ["todo"], {
   todo: "value",
   id: "value",
@@ -187,6 +190,10 @@ export const passWayOut = (
   if (fence !== undefined) return passFence(lease, fence, now)
   return isLive(lease, now) ? Result.fail(leaseHeld(lease)) : Result.succeed(undefined)
 }
+
+/** The live leases of an agent in a goal. */
+export const loadLiveOf = (goal: string, agent: string, now: number): Load<readonly LeaseRecord[]> =>
+  leaseTable.find("goal = ? AND owner = ? AND released_at IS NULL AND expires_at > ? ORDER BY todo", goal, agent, now)
 
 /** Unreleased leases of unfinished todos of the goal, as far as they claim write scopes. */
 export function* loadScoped(goal: string): Load<readonly LeaseRecord[]> {
@@ -464,5 +471,12 @@ export const Leases = {
       return lease === undefined ? undefined : viewLease(lease)
     },
     (input) => notFound("lease", input.todo)
-  )
+  ),
+  /** The leases that an agent holds in a goal at the store's time: whoever ends idle sessions looks here first (C54). */
+  heldBy: reader(function* (
+    input: { readonly goal: string; readonly agent: string },
+    { now }
+  ): Load<{ readonly items: readonly LeaseView[] }> {
+    return { items: (yield* loadLiveOf(input.goal, input.agent, now)).map(viewLease) }
+  })
 }

@@ -107,7 +107,8 @@ const nameExecutor = handler({
   decide: (state, input, { now }, observed) =>
     Result.gen(function* () {
       const turn = yield* driven(yield* known(state.turn, input.turn), seenBy(observed))
-      if (turn.phase !== "execute") yield* inPhase(turn, "execute")
+      // An executor without a saved attempt was started by nobody's leave: the turn must be executing (C52).
+      yield* inPhase(turn, "result")
       const guarantee = input.guarantee ?? turn.guarantee
       return step("turn.executorStarted", turn, { executor: input.executor, guarantee }, now)
     })

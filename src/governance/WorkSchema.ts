@@ -7,6 +7,7 @@ import { gateTables } from "./GateRecord.ts"
 import { goalTables } from "./Goal.ts"
 import { obligationTables } from "./ObligationRecord.ts"
 import { deliveryTables } from "./DeliveryRecord.ts"
+import { leaseTables } from "./Lease.ts"
 import { usageTables } from "./Usage.ts"
 import type { Migration } from "../sqlite/Database.ts"
 import { effectTables } from "./EffectRecord.ts"
@@ -25,7 +26,8 @@ const complete: readonly string[] = [
   gateTables,
   usageTables,
   goalTables,
-  frontierIndexes
+  frontierIndexes,
+  leaseTables
 ]
 
 export const workMigrations: readonly Migration[] = [

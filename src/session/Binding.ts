@@ -7,7 +7,9 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
 import { reader, writer } from "../governance/Authority.ts"
+import { loadLiveOf } from "../governance/Lease.ts"
 import type { AuthorityModule, Load, Statement } from "../governance/Module.ts"
+import { openTurn } from "../governance/TurnFence.ts"
 import type { Row } from "../sqlite/Database.ts"
 
 // --- model -----------------------------------------------------------------------------------------------------------
@@ -61,15 +63,30 @@ export class StaleBinding extends Schema.TaggedError<StaleBinding>()("StaleBindi
   actual: Schema.NullOr(Schema.Number)
 }) {}
 
+/** The binding is not idle: its agent holds leases, or has an open turn (C54). Nothing was changed. */
+export class BindingInUse extends Schema.TaggedError<BindingInUse>()("BindingInUse", {
+  ...errorFields("BINDING_IN_USE"),
+  binding: Schema.String,
+  /** Todos on which a live lease is held. */
+  todos: Schema.Array(Schema.String),
+  turn: Schema.NullOr(Schema.String)
+}) {}
+
 // --- decisions -------------------------------------------------------------------------------------------------------
 
 interface State {
   readonly live: Row | undefined
   readonly named: Row | undefined
   readonly lastGeneration: number
+  /** Todos that the named binding's agent holds, and its open turn; looked at for a reaping only. */
+  readonly held: readonly string[]
+  readonly turn: string | null
 }
 
-function* load(command: { readonly payload: unknown }): Load<State> {
+function* load(
+  command: { readonly type: string; readonly payload: unknown },
+  { now }: { readonly now: number }
+): Load<State> {
   const p = command.payload as Record<string, unknown>
   const text = (value: unknown) => (typeof value === "string" ? value : "")
   const rows = yield {
@@ -77,10 +94,15 @@ function* load(command: { readonly payload: unknown }): Load<State> {
     params: [text(p["goal"]), text(p["agent"])]
   }
   const named = yield { sql: "SELECT * FROM session_binding WHERE id = ?", params: [text(p["binding"])] }
+  const whose = command.type === "reap" ? named[0] : undefined
+  const goal = text(whose?.["goal"])
+  const agent = text(whose?.["agent"])
   return {
     live: rows.find((row) => row["status"] === "live"),
     named: named[0],
-    lastGeneration: Number(rows.at(-1)?.["generation"] ?? 0)
+    lastGeneration: Number(rows.at(-1)?.["generation"] ?? 0),
+    held: whose === undefined ? [] : (yield* loadLiveOf(goal, agent, now)).map((lease) => lease.todo),
+    turn: whose === undefined ? null : ((yield* openTurn(goal, agent))?.id ?? null)
   }
 }
 
@@ -127,9 +149,9 @@ const decide: AuthorityModule<State>["decide"] = (state, command, context) => {
       reply: { id, generation }
     })
   }
-  if (command.type === "unbind") {
+  if (command.type === "unbind" || command.type === "reap") {
     const decoded = Schema.decodeUnknownResult(Unbind, { onExcessProperty: "error" })(command.payload)
-    if (Result.isFailure(decoded)) return malformed("unbind names binding, generation and reason")
+    if (Result.isFailure(decoded)) return malformed(`${command.type} names binding, generation and reason`)
     const actual = state.named === undefined ? null : Number(state.named["generation"])
     if (actual !== decoded.success.generation || state.named?.["status"] !== "live") {
       return Result.fail(
@@ -137,6 +159,18 @@ const decide: AuthorityModule<State>["decide"] = (state, command, context) => {
           actual,
           message: "That generation of the binding is not live.",
           remedy: "Read the binding again and name its generation."
+        })
+      )
+    }
+    if (state.held.length > 0 || state.turn !== null) {
+      return Result.fail(
+        new BindingInUse({
+          binding: decoded.success.binding,
+          todos: state.held,
+          turn: state.turn,
+          message: `The binding is in use: ${state.held.length} live lease(s), ${state.turn === null ? "no" : "an"} open turn.`,
+          remedy:
+            "Wait until the leases are released or have expired and the turn has ended; a quiet session is not an idle one."
         })
       )
     }
@@ -200,6 +234,14 @@ export const Bindings = {
   >("session", "bind"),
   /** Ends a binding by its generation. Errors: `StaleBinding`, `BindingRefused`. */
   unbind: writer<typeof Unbind.Type, { readonly id: string }, StaleBinding | BindingRefused>("session", "unbind"),
+  /**
+   * Ends a binding because it is idle; refused while its agent holds a live lease or has an open turn, in the same commit that
+   * would end it. Errors: `BindingInUse` (leave it), `StaleBinding`, `BindingRefused`.
+   */
+  reap: writer<typeof Unbind.Type, { readonly id: string }, BindingInUse | StaleBinding | BindingRefused>(
+    "session",
+    "reap"
+  ),
   /** Every binding of a goal, closed ones included. */
   list: reader(function* (input: { readonly goal: string }): Load<{ readonly items: readonly Binding[] }> {
     const rows = yield {

@@ -1,5 +1,6 @@
 /** `coppice/session`: which executor acts for which agent, and the driver of governed turns. */
 export * from "./Binding.ts"
+export * from "./CarriedLease.ts"
 export * from "./DeliveryDriver.ts"
 export * from "./LeaseGuard.ts"
 export * from "./Operations.ts"
