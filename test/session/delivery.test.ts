@@ -8,13 +8,16 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import { afterEach, assert, describe, test } from "vitest"
+import { afterEach, assert, describe, test, vi } from "vitest"
 import { Deliveries, Goals, Todos } from "../../src/governance/index.ts"
 import { commandHost } from "../../providers/host-process/index.ts"
 import { sendDelivery } from "../../src/session/index.ts"
 import { eventually } from "../host/scenes.ts"
 import { received, socketProvider, startReceiver } from "./receiver.ts"
 import { newScene, read, type Scene } from "./scene.ts"
+
+// Every sender is a process that opens the store anew: many of them on a busy machine take their time.
+vi.setConfig({ testTimeout: 240_000 })
 
 const origin = { destination: "room-7", channel: "chat", requestId: "q-1" }
 const sender = join(import.meta.dirname, "programs", "sender.ts")
