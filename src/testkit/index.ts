@@ -6,4 +6,10 @@
 export { authorityConformance } from "./AuthorityConformance.ts"
 export type { AuthorityUnderTest, OpenedAuthority, OpenUnderTest, StoreUnderTest } from "./AuthorityUnderTest.ts"
 export { serveAuthority } from "./AuthorityWorker.ts"
+export {
+  type LineFault,
+  operationConformance,
+  type OperationConformanceOptions,
+  type OperationDevice
+} from "./OperationConformance.ts"
 export { type Scenario, titleOf, type Transcript } from "./Scenario.ts"
