@@ -4,7 +4,6 @@
  * Rules: G60, G61, G62, G63. `operationConformance({ kind, operation, open })` gives scenarios for any test runner.
  */
 import assert from "node:assert/strict"
-import { setTimeout as wait } from "node:timers/promises"
 import * as Effect from "effect/Effect"
 import type { Json } from "../base/Digest.ts"
 import type { OperationKind, OperationLost, OperationProvider } from "../governance/index.ts"
@@ -194,7 +193,7 @@ export const operationConformance = (options: OperationConformanceOptions): read
         await run(provider.requestStop(call("effect-1")))
         let { state } = await run(provider.confirmStopped(call("effect-1")))
         for (let asked = 0; state !== "stopped" && asked < 1000; asked += 1) {
-          await wait(10)
+          await run(Effect.sleep(10))
           state = (await run(provider.confirmStopped(call("effect-1")))).state
         }
         answers.push(state, (await run(provider.dispatch(send("effect-1", 2)))).state)
