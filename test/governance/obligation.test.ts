@@ -167,6 +167,7 @@ test("G15 G22 nextWork gives what must be attempted before any priority, unless 
   const bench = await newBench()
   const goal = await newGoal(bench)
   const urgent = await newTodo(bench, goal, { title: "Urgent", priority: 1000 })
+  const second = await newTodo(bench, goal, { title: "Urgent too", priority: 999 })
   const due = await newTodo(bench, goal, { title: "Due", priority: -5, excludedAgents: ["bob"] })
   await bench.run(Obligations.open({ goal: goal.id, todo: due.id, reason: "promised" }))
   const taken = async (agent: string) => {
@@ -175,4 +176,5 @@ test("G15 G22 nextWork gives what must be attempted before any priority, unless 
   }
   assert.equal(await taken("bob"), urgent.id)
   assert.equal(await taken("ada"), due.id)
+  assert.equal(await taken("ada"), second.id)
 })
