@@ -20,6 +20,7 @@ import { openCoppice } from "./promise/OpenCoppice.ts"
 
 export type * from "./base/PathBytes.ts"
 export type * from "./promise/Coppice.ts"
+export type * from "./promise/Context.ts"
 export type * from "./promise/Deliveries.ts"
 export type * from "./promise/Effects.ts"
 export type * from "./promise/Gates.ts"

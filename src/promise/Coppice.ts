@@ -14,6 +14,7 @@ import type {
   TodoCalls,
   TurnCalls
 } from "./Governance.ts"
+import type { LoopCalls, PacketCalls, SourceCalls } from "./Context.ts"
 import type { DeliveryCalls } from "./Deliveries.ts"
 import type { EffectCalls, OperationCalls } from "./Effects.ts"
 import type { GateCalls, ObligationCalls } from "./Gates.ts"
@@ -67,6 +68,9 @@ export interface Coppice extends AsyncDisposable {
   readonly acceptances: AcceptanceCalls
   readonly settlements: SettlementCalls
   readonly turns: TurnCalls
+  readonly sources: SourceCalls
+  readonly packets: PacketCalls
+  readonly loop: LoopCalls
   readonly deliveries: DeliveryCalls
   readonly effects: EffectCalls
   readonly operations: OperationCalls

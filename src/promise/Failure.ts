@@ -17,7 +17,7 @@ const plain = (fields: CoppiceError & { readonly [field: string]: unknown }): Fa
 }
 
 /** A typed failure as a plain error; anything else, a bug, as it is. */
-const toFailure = (error: unknown): unknown => {
+export const toFailure = (error: unknown): unknown => {
   if (!isCoppiceError(error)) return error
   // Own enumerable properties are the fields of the class; its message is not one of them on every engine.
   return plain({ ...(error as object), ...pick(error) })

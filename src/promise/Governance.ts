@@ -61,6 +61,8 @@ export interface TodoSpec {
   readonly capabilities?: readonly string[]
   readonly writeScopes?: readonly string[]
   readonly excludedAgents?: readonly string[]
+  /** Sources of the goal that have to be read for it, by id. */
+  readonly requiredReads?: readonly string[]
   /** When set, only a settlement accepted by this validator completes the todo. */
   readonly acceptance?: { readonly validator: string } | null
   /** Where it was asked for: its result goes back there. */
@@ -76,6 +78,7 @@ export interface Todo {
   readonly capabilities: readonly string[]
   readonly writeScopes: readonly string[]
   readonly excludedAgents: readonly string[]
+  readonly requiredReads: readonly string[]
   readonly acceptance: { readonly validator: string } | null
   readonly deferredUntil: number | null
   readonly supersededBy: readonly string[] | null

@@ -3,6 +3,7 @@
  * Promise: adds no rule; each function is the service's own, run on the open store. Rules: G1, G2, G7; 01 "Arrows" (promise).
  */
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import {
   Acceptances,
   Agents,
@@ -13,9 +14,14 @@ import {
   Gates,
   Goals,
   Leases,
+  Loop,
+  type LoopReceipt,
+  type LoopState,
   Obligations,
+  Packets,
   Quota,
   Settlements,
+  Sources,
   Todos,
   Turns
 } from "../governance/index.ts"
@@ -23,7 +29,7 @@ import { type Calls, milliseconds } from "./Calls.ts"
 import type { Coppice } from "./Coppice.ts"
 import { sendCall } from "./DeliveryCalls.ts"
 import { operationCalls } from "./OperationCalls.ts"
-import { badArgument } from "./Failure.ts"
+import { badArgument, toFailure } from "./Failure.ts"
 import type { CallOptions, Duration } from "./Plain.ts"
 
 type Governance = Pick<
@@ -39,6 +45,9 @@ type Governance = Pick<
   | "acceptances"
   | "settlements"
   | "turns"
+  | "sources"
+  | "packets"
+  | "loop"
   | "deliveries"
   | "effects"
   | "operations"
@@ -136,6 +145,33 @@ export const governanceCalls = (calls: Calls): Governance => {
       unresolved: plain(Effects.unresolved)
     },
     operations: operationCalls(calls),
+    sources: {
+      register: plain(Sources.register),
+      revise: plain(Sources.revise),
+      markUnreadable: plain(Sources.markUnreadable),
+      markReadable: plain(Sources.markReadable),
+      retire: plain(Sources.retire),
+      read: plain(Sources.read),
+      get: plain(Sources.get),
+      list: plain(Sources.list)
+    },
+    packets: {
+      acknowledge: plain(Packets.acknowledge),
+      compacted: plain(Packets.compacted),
+      get: plain(Packets.get),
+      list: plain(Packets.list)
+    },
+    loop: {
+      state: plain(Loop.state),
+      next: ({ receipt, state, turns, bound }) => {
+        const next = Loop.next(receipt as LoopReceipt | undefined, state as unknown as LoopState, {
+          turns,
+          ...(bound === undefined ? {} : { bound })
+        })
+        if (Result.isFailure(next)) throw toFailure(next.failure)
+        return next.success
+      }
+    },
     deliveries: {
       send: sendCall(calls),
       setOrigin: plain(Deliveries.setOrigin),
