@@ -11,7 +11,9 @@ const inMemory = "/dev/shm"
 export default defineConfig({
   test: {
     include: ["test/governance/**/*.test.ts"],
-    exclude: ["test/governance/{continuity,crashPoints,faults,golden,history,invariants,journal,races,store,wakeup}.test.ts"],
+    exclude: [
+      "test/governance/{continuity,crashPoints,faults,golden,history,invariants,journal,races,store,wakeup}.test.ts"
+    ],
     setupFiles: ["test/governance/mutationSetup.ts"],
     env: existsSync(inMemory) ? { TMPDIR: inMemory } : {},
     pool: "threads",
