@@ -7,6 +7,7 @@
 import type { Origin } from "./Deliveries.ts"
 import type { Closure, Obligation, OpenPart } from "./Gates.ts"
 import type { CallOptions, Duration } from "./Plain.ts"
+import type { CostRole, ReportedUsage, UsageFigures } from "./Usage.ts"
 
 /** What every answer says of itself: the journal sequence as of which it holds. */
 export interface AsOf {
@@ -167,6 +168,8 @@ export interface CostOwner {
   readonly todo?: string
   readonly turn?: string
   readonly agent?: string
+  /** A worker's when absent. */
+  readonly role?: CostRole
 }
 /** `"unknown"` is a value of its own, and never zero. */
 export interface Spend {
@@ -296,6 +299,8 @@ export interface LeaseCalls {
   readonly transfer: Write<Ttl & { readonly fence: Fence; readonly to: string; readonly reason: string }, Lease>
   readonly release: Write<{ readonly fence: Fence }, LeaseView>
   readonly inspect: Read<OfTodo, LeaseView>
+  /** The leases that an agent holds in a goal now. */
+  readonly heldBy: Read<OfGoal & { readonly agent: string }, Items<LeaseView>>
 }
 export interface QuotaCalls {
   readonly reserve: Write<
@@ -306,6 +311,8 @@ export interface QuotaCalls {
     CostOwner & {
       readonly effectId: string
       readonly spend: Spend
+      /** What the providers say of its tokens. */
+      readonly usage?: readonly ReportedUsage[]
       readonly reservation?: string
       readonly evidence?: string
       readonly fence?: Fence
@@ -319,6 +326,11 @@ export interface QuotaCalls {
   readonly void: Write<{ readonly reservation: string; readonly reason: string }, Reservation>
   readonly get: Read<{ readonly reservation: string }, Reservation>
   readonly status: Read<OfGoal, QuotaStatus>
+  /** The tokens of a goal, or of one agent or role in it. */
+  readonly usage: Read<
+    OfGoal & { readonly agent?: string; readonly role?: CostRole; readonly limit?: number },
+    { readonly figures: UsageFigures }
+  >
   readonly history: Read<
     OfGoal & { readonly after?: number; readonly limit?: number },
     Items<QuotaEvent> & { readonly totals: Omit<QuotaStatus, "owed"> }

@@ -115,7 +115,8 @@ export const governanceCalls = (calls: Calls): Governance => {
       renew: timed(Leases.renew),
       transfer: timed(Leases.transfer),
       release: plain(Leases.release),
-      inspect: plain(Leases.inspect)
+      inspect: plain(Leases.inspect),
+      heldBy: plain(Leases.heldBy)
     },
     quota: {
       reserve: plain(Quota.reserve),
@@ -124,7 +125,8 @@ export const governanceCalls = (calls: Calls): Governance => {
       void: plain(Quota.void),
       get: plain(Quota.get),
       status: plain(Quota.status),
-      history: plain(Quota.history)
+      history: plain(Quota.history),
+      usage: plain(Quota.usage)
     },
     evidence: { record: plain(Evidence.record), get: plain(Evidence.get), list: plain(Evidence.list) },
     acceptances: { get: plain(Acceptances.get), list: plain(Acceptances.list) },
