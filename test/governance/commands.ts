@@ -5,46 +5,16 @@
  */
 import { digestJson } from "../../src/base/Digest.ts"
 import type { Fence } from "../../src/governance/index.ts"
+import { agents, type Commands, type Draw, fenceOf, goalOf, type Pick, type World } from "./drawing.ts"
 import type { Record_ } from "./factRules.ts"
+import { furtherCommands } from "./furtherCommands.ts"
 
-/** A seeded source of choices. */
-export interface Pick {
-  /** A whole number from 0 to below `below`. */
-  readonly number: (below: number) => number
-  readonly chance: (percent: number) => boolean
-  readonly one: <A>(from: readonly A[]) => A | undefined
-}
-
-/** What may be named: the records that the journal gives, oldest first, the fences that were handed out, who asks. */
-export interface World {
-  readonly all: (kind: string) => readonly Record_[]
-  /** Fences, newest last. */
-  readonly fences: readonly Fence[]
-  /** The process that will make the call. */
-  readonly pid: number
-  readonly now: number
-  /** Grows with every call. */
-  readonly serial: number
-}
-
-export type Draw = (world: World, pick: Pick) => object | undefined
-
-export const agents = ["ada", "bob", "eve"] as const
 const scopes = ["packages/core", "packages/core/src", "packages/gate", "docs"]
 const digest = (text: string): string => digestJson(text)
 
-const goalOf = (world: World, pick: Pick): string | undefined => pick.one(world.all("goal"))?.["id"]
 const todoOf = (world: World, pick: Pick, states = ["open", "deferred"]): Record_ | undefined => {
   const wanted = world.all("todo").filter((todo) => states.includes(todo["state"]))
   return pick.one(pick.chance(90) && wanted.length > 0 ? wanted : world.all("todo"))
-}
-
-/** The newest fence of a todo that is held; now and then an older one, or a wrong token. */
-const fenceOf = (world: World, pick: Pick, todo?: string): Fence | undefined => {
-  const mine = world.fences.filter((fence) => todo === undefined || fence.todo === todo)
-  const fence = pick.chance(85) && todo !== undefined ? mine.at(-1) : pick.one(mine.slice(-12))
-  if (fence === undefined || !pick.chance(3)) return fence
-  return { ...fence, token: "guessed" }
 }
 
 /** A turn of the asking process that is in a phase; now and then any turn. */
@@ -142,8 +112,7 @@ const following: Readonly<Record<string, readonly string[]>> = {
   settle: ["Turns.close"]
 }
 
-/** By call: how often it is drawn, and what it is given. */
-const commands: Readonly<Record<string, readonly [weight: number, draw: Draw]>> = {
+const workCommands: Commands = {
   "Goals.open": [
     1,
     (world, pick) =>
@@ -182,7 +151,9 @@ const commands: Readonly<Record<string, readonly [weight: number, draw: Draw]>> 
       const other = pick.one(world.all("todo").filter((todo) => todo["state"] === "open"))
       const link =
         other === undefined || pick.chance(70) ? {} : { [pick.chance(50) ? "dependsOn" : "unblocks"]: [other["id"]] }
-      return { goal: other?.["goal"] ?? goalOf(world, pick), ...spec(pick), ...link }
+      const goal = other?.["goal"] ?? goalOf(world, pick)
+      const source = pick.chance(25) ? pick.one(world.all("source").filter((one) => one["goal"] === goal)) : undefined
+      return { goal, ...spec(pick), ...link, ...(source === undefined ? {} : { requiredReads: [source["id"]] }) }
     }
   ],
   "Todos.edit": [
@@ -391,6 +362,8 @@ const commands: Readonly<Record<string, readonly [weight: number, draw: Draw]>> 
     })
   ]
 }
+
+const commands: Commands = { ...workCommands, ...furtherCommands }
 
 const weighted = Object.entries(commands).flatMap(([name, [weight]]) => Array<string>(weight).fill(name))
 

@@ -32,7 +32,12 @@ const states: Readonly<Record<string, { readonly final?: readonly string[]; read
   todo: { final: ["done", "superseded"], grows: ["revision"] },
   lease: { grows: ["version"] },
   turn: { final: ["closed"] },
-  candidate: { final: ["recorded", "absent"] }
+  candidate: { final: ["recorded", "absent"] },
+  gate: { final: ["withdrawn"] },
+  obligation: { final: ["met", "waived"] },
+  source: { final: ["retired"] },
+  effect: { final: ["confirmed", "refused"] },
+  delivery: { final: ["confirmed", "withdrawn"] }
 }
 
 const stateRule = (kind: string): Rule => ({

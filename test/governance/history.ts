@@ -14,7 +14,8 @@ import { bundled, bundleEnvironment } from "./bundled.ts"
 import { openAuthority } from "../../providers/authority-sqlite/index.ts"
 import { Authority } from "../../src/governance/index.ts"
 import { type Answer, type Call, makeCall } from "./calls.ts"
-import { agents, drawCall, type Pick, type World } from "./commands.ts"
+import { drawCall } from "./commands.ts"
+import { agents, type Pick, type World } from "./drawing.ts"
 import type { Record_ } from "./factRules.ts"
 import { checkInvariants, factsOf, headOf, receiptsOf } from "./invariants.ts"
 
@@ -292,7 +293,7 @@ export const runHistory = async (options: HistoryOptions): Promise<HistoryResult
         const goal = world.all("goal").at(-1)?.["id"]
         const bare = goal !== undefined && !world.all("todo").some((todo) => todo["goal"] === goal)
         if (bare) return setUp.map(([name, input]) => call(name, input(goal)))
-        return Array.from({ length: 1 + pick.number(6) }, () => draw({ ...world, serial })).filter(
+        return Array.from({ length: 2 + pick.number(8) }, () => draw({ ...world, serial })).filter(
           (one) => one !== undefined
         )
       }, number)

@@ -385,3 +385,14 @@ const drive = (bench: Bench, goal: string, killAfter: string, crashAt?: string) 
     encoding: "utf8",
     env: crashAt === undefined ? process.env : { ...process.env, COPPICE_CRASH_AT: crashAt }
   })
+
+test("G80 a turn that has failed takes no executor any more, and says so", async () => {
+  const bench = await newBench()
+  const { turn, fence } = await admitted(bench)
+  await bench.run(Turns.saveAttempt({ turn: turn.id, fence, guarantee: { diesWithParent: true, wholeTree: true } }))
+  await bench.run(Turns.fail({ turn: turn.id, reason: "cancelled", spend: { usd: 0 } }))
+  const executor = { pid: 1, startTime: "1", bootId: "an earlier boot", pidNamespace: null }
+  const error = await bench.fails(Turns.executorStarted({ turn: turn.id, executor }))
+  assert.deepInclude(error, { code: "PHASE_ORDER", phase: "failed" })
+  assert.isNull((await bench.run(Turns.get({ turn: turn.id }))).executor)
+})

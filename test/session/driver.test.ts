@@ -1,43 +1,15 @@
-import { spawnSync } from "node:child_process"
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { assert, describe, test } from "vitest"
 import { commandHost, inProcessHost, processHost } from "../../providers/host-process/index.ts"
 import { sha256 } from "../../src/base/Digest.ts"
-import { Leases, Todos, Turns } from "../../src/governance/index.ts"
-import type { Host, TurnRequest, TurnResult } from "../../src/host/index.ts"
+import { Leases, Todos } from "../../src/governance/index.ts"
+import type { Host, TurnRequest } from "../../src/host/index.ts"
 import { eventually, mark, marked } from "../host/scenes.ts"
-import { renewalMs } from "../../src/session/LeaseKeeper.ts"
 import { newScene, read, type Scene } from "./scene.ts"
-
-const answer = (request: TurnRequest, more: Partial<TurnResult> = {}): TurnResult => ({
-  protocol: "coppice.turn",
-  version: 1,
-  turnKey: request.turnKey,
-  outcome: "completed",
-  summary: "written",
-  usage: { usd: 0.25 },
-  ...more
-})
-
-/** A host that writes `value`, and remembers what it was asked. */
-const writer = (scene: Scene, value = "right", asked: TurnRequest[] = []): Host =>
-  inProcessHost("writer", ({ request }) => {
-    asked.push(request)
-    writeFileSync(join(scene.files, "value"), value)
-    return answer(request)
-  })
-
-/** The same in shell, as a process that speaks the protocol; it counts its dispatches in a file. */
-const shellWriter = (script = "echo right > value"): Host =>
-  processHost([
-    "sh",
-    "-c",
-    `request=$(cat); echo dispatched >> dispatches; ${script}; key=$(printf %s "$request" | sed 's/.*"turnKey":"\\([^"]*\\)".*/\\1/')
-     printf '{"protocol":"coppice.turn","version":1,"turnKey":"%s","outcome":"completed","summary":"written","usage":{"usd":0.25}}' "$key"`
-  ])
+import { answer, exists, shellWriter, writer } from "./hosts.ts"
 
 const phases = [
   "turn.admitted",
@@ -342,87 +314,7 @@ describe("what goes wrong", () => {
       assert.deepEqual(await scene.quota(), { reserved: 0, spent: 0.25, owed: 0 })
     })
   }
-
-  test("G81 a second call for a turn that this process is driving gets TurnInFlight and touches nothing", async () => {
-    const scene = await newScene()
-    const asked: TurnRequest[] = []
-    let release = (): void => {}
-    const waiting = new Promise<void>((done) => {
-      release = done
-    })
-    const host = inProcessHost("slow", async ({ request }) => {
-      asked.push(request)
-      await waiting
-      writeFileSync(join(scene.files, "value"), "right")
-      return answer(request)
-    })
-    const first = scene.run(scene.drive(host))
-    await eventually("the host runs", () => asked.length === 1)
-    const before = (await scene.journal()).length
-    const second = await scene.fails(scene.drive(writer(scene, "wrong", asked), { interrupted: "retry" }))
-    assert.deepInclude(second, { code: "TURN_IN_FLIGHT", alive: true, turn: (await scene.turns())[0]!.id })
-    assert.equal((await scene.journal()).length, before)
-    release()
-    await first
-    assert.deepEqual([asked.length, read(scene, "value")], [1, "right"])
-    assert.deepEqual(await scene.settlements(), { total: 1, accepted: 1 })
-    assert.equal((await scene.run(Turns.list({ goal: scene.goal, state: "open" }))).items.length, 0)
-  })
 })
-
-test("G81 two processes that drive one turn: the later one gets one typed error and dispatches nothing, the first one settles", async () => {
-  const scene = await newScene()
-  const host = commandHost("echo dispatched >> dispatches; until [ -e go ]; do sleep 0.02; done; echo right > value", {
-    usd: 0
-  })
-  const first = scene.run(scene.drive(host, { renewEveryMs: 50 }))
-  await eventually("the first host runs", () => existsSync(join(scene.files, "dispatches")))
-  const rival = spawnSync(
-    process.execPath,
-    [join(import.meta.dirname, "programs/rival.ts"), scene.place, scene.goal, scene.todo, JSON.stringify(scene.fence)],
-    { encoding: "utf8" }
-  )
-  writeFileSync(join(scene.files, "go"), "")
-  assert.equal(rival.stdout.trim(), "TURN_IN_FLIGHT", rival.stderr)
-  assert.equal((await first).turn.state, "closed")
-  assert.equal(read(scene, "dispatches"), "dispatched\n")
-  assert.deepEqual(await scene.settlements(), { total: 1, accepted: 1 })
-})
-
-test("G81 G35 a call under a newer lease does not take a turn over from a call of this process that is still driving it", async () => {
-  const scene = await newScene()
-  const asked: TurnRequest[] = []
-  let release = (): void => {}
-  const waiting = new Promise<void>((done) => {
-    release = done
-  })
-  const host = inProcessHost("slow", async ({ request }) => {
-    asked.push(request)
-    await waiting
-    return answer(request)
-  })
-  const first = scene.fails(scene.drive(host))
-  await eventually("the host runs", () => asked.length === 1)
-  await scene.run(Leases.release({ fence: scene.fence }))
-  const { fence } = await scene.run(Leases.acquire({ todo: scene.todo, agent: "ada" }))
-  const before = (await scene.journal()).length
-  assert.equal((await scene.fails(scene.drive(host, { fence, interrupted: "retry" }))).code, "TURN_IN_FLIGHT")
-  assert.equal((await scene.journal()).length, before)
-  release()
-  assert.equal((await first).code, "LEASE_LOST")
-  assert.deepInclude((await scene.turns())[0]!.result!, { status: "ok", usd: 0.25 })
-  const done = await scene.run(scene.drive(host, { fence }))
-  assert.deepEqual([asked.length, done.turn.state], [1, "closed"])
-})
-
-const exists = (scene: Scene, name: string): boolean => {
-  try {
-    read(scene, name)
-    return true
-  } catch {
-    return false
-  }
-}
 
 describe("a plain command on the minimal preset", () => {
   test("S50 G72 its files are judged, its stated price is spent, its output is in the record and nowhere else", async () => {
@@ -467,44 +359,5 @@ describe("a session of the host", () => {
     assert.deepInclude(turn!, { state: "failed", settlement: null })
     assert.deepEqual(await scene.quota(), { reserved: 1, spent: 0, owed: 1 })
     assert.notMatch(JSON.stringify(await scene.journal()), /s-[12]|agent\/state/)
-  })
-})
-
-describe("the lease of a turn", () => {
-  test("G31 G35 it is renewed while the turn is driven and no longer, a third of its time apart when nothing is said", async () => {
-    const scene = await newScene()
-    const versionNow = async () => (await scene.run(Leases.inspect({ todo: scene.todo }))).version
-    const host = inProcessHost("slow", async ({ request }) => {
-      while ((await versionNow()) < 5) await new Promise((done) => setTimeout(done, 5))
-      writeFileSync(join(scene.files, "value"), "nearly")
-      return answer(request)
-    })
-    const done = await scene.run(scene.drive(host, { renewEveryMs: 5 }))
-    assert.equal(done.turn.state, "closed")
-    const after = await versionNow()
-    await new Promise((done) => setTimeout(done, 100))
-    assert.equal(await versionNow(), after)
-    assert.deepEqual([renewalMs(45 * 60_000), renewalMs(1)], [15 * 60_000, 1])
-  })
-
-  test("G31 G33 G85 a lease that is lost while the host runs: the host is stopped first, then the loss is told, and its files and its cost are kept", async () => {
-    const scene = await newScene()
-    const { name, value } = mark()
-    const host = commandHost("echo half > value; sleep 1000", { env: { [name]: value } })
-    const fiber = await scene.run(Effect.forkDetach(Effect.flip(scene.drive(host, { renewEveryMs: 20 }))))
-    await eventually("the host runs", () => marked(value).length > 0 && existsSync(join(scene.files, "value")))
-    for (let gone = false; !gone; ) {
-      const { version } = await scene.run(Leases.inspect({ todo: scene.todo }))
-      const released = await scene.run(Effect.result(Leases.release({ fence: { ...scene.fence, version } })))
-      gone = released._tag === "Success"
-    }
-    const error = await scene.run(Fiber.join(fiber))
-    assert.deepInclude(error as object, { code: "LEASE_LOST", why: "released" })
-    assert.deepEqual(marked(value), [])
-    assert.equal(read(scene, "value"), "half\n")
-    const [turn] = await scene.turns()
-    assert.deepInclude(turn!, { state: "failed" })
-    assert.include(turn!.failure!.reason, "its lease was lost (released)")
-    assert.deepEqual(await scene.quota(), { reserved: 1, spent: 0, owed: 1 })
   })
 })
