@@ -33,6 +33,7 @@ import {
 } from "./Lease.ts"
 import type { Load } from "./Module.ts"
 import { goesBefore, loadUnavailable, loadReadyQueue, nextReady } from "./ReadyQueue.ts"
+import { loadUnreadable } from "./Source.ts"
 import { todoCommands } from "./Todo.ts"
 import { claimable, obstacles, type TodoRecord, todoTable } from "./TodoRecord.ts"
 
@@ -46,6 +47,8 @@ export interface Withheld {
   readonly capability: number
   readonly gated: number
   readonly scopeConflict: number
+  /** A source that the work requires cannot be read: nothing of it could be admitted. */
+  readonly unreadable: number
 }
 
 /** A todo that was passed over because live leases write where it would: all of them (G34). */
@@ -61,14 +64,27 @@ export interface GatedTodo {
   readonly gates: readonly string[]
 }
 
+/** A todo that was passed over because sources that it requires cannot be read (G14). */
+export interface UnreadableTodo {
+  readonly todo: string
+  readonly sources: readonly string[]
+}
+
+interface PassedOver {
+  readonly blocked: readonly Blocked[]
+  readonly gated: readonly GatedTodo[]
+  readonly unreadable: readonly UnreadableTodo[]
+}
+
 /**
  * `blocked` names todos that were passed over for their write scopes, best first, at most 100; `gated` those that gates
- * stop.
+ * stop; `unreadable` those whose sources have to be repaired first.
  */
-export type NextWork = { readonly blocked: readonly Blocked[]; readonly gated: readonly GatedTodo[] } & (
-  | { readonly _tag: "claimed"; readonly todo: TodoRecord; readonly lease: Lease }
-  | { readonly _tag: "none"; readonly reason: "nothingUnfinished" | "allWithheld"; readonly withheld: Withheld }
-)
+export type NextWork = PassedOver &
+  (
+    | { readonly _tag: "claimed"; readonly todo: TodoRecord; readonly lease: Lease }
+    | { readonly _tag: "none"; readonly reason: "nothingUnfinished" | "allWithheld"; readonly withheld: Withheld }
+  )
 
 const TakeNextWork = Schema.Struct({
   goal: IdText,
@@ -84,13 +100,11 @@ interface Considered {
   readonly unmet: readonly string[]
 }
 
-interface State {
+interface State extends PassedOver {
   readonly goal: GoalRecord | undefined
   readonly agent: AgentRecord | undefined
   /** The best todo without an obstacle. */
   readonly best: Considered | undefined
-  readonly blocked: readonly Blocked[]
-  readonly gated: readonly GatedTodo[]
   readonly gates: readonly GateRecord[]
   /** What waits with a goal that is not active. */
   readonly waiting: Waiting
@@ -144,7 +158,7 @@ export function* loadNextWork(input: { readonly goal: string; readonly agent: st
   const agent = yield* agentTable.first("goal = ? AND agent_id = ?", input.goal, input.agent)
   const gates = yield* loadGates(input.goal)
   const found = { goal, agent, gates, waiting: yield* loadWaiting(goal, now) }
-  const nothing = { ...found, best: undefined, blocked: [], gated: [], withheld: undefined }
+  const nothing = { ...found, best: undefined, blocked: [], gated: [], unreadable: [], withheld: undefined }
   if (agent === undefined || goal?.state !== "active") return nothing
   const all = gatesBeforeAll(gates, agent.agentId)
   if (all.length > 0) {
@@ -152,19 +166,21 @@ export function* loadNextWork(input: { readonly goal: string; readonly agent: st
     const { unfinished, leased, deferred, blocked, excluded, capability } = counts
     const gated = unfinished - leased - deferred - blocked - excluded - capability
     const named = gated === 0 ? [] : [{ todo: null, gates: all.map(({ id }) => id) }]
-    return { ...nothing, gated: named, withheld: { ...counts, gated, scopeConflict: 0 } }
+    return { ...nothing, gated: named, withheld: { ...counts, gated, scopeConflict: 0, unreadable: 0 } }
   }
   // Live leases with write scopes, for the conflicts.
   const scoped = yield* loadScoped(input.goal)
+  const dark = yield* loadUnreadable(input.goal)
   const due = (yield* rows(obliged, input.goal, now)).map(todoTable.read)
   for (const todo of due.toSorted((a, b) => (goesBefore(a, b) ? -1 : 1))) {
     const seen = yield* consider(todo)
-    if (gatesBefore(gates, agent.agentId, seen, now).length > 0) continue
+    if (gatesBefore(gates, agent.agentId, seen, now).length > 0 || dark.has(todo.id)) continue
     if (obstacle(seen, agent, scoped, now) === undefined) return { ...nothing, best: seen }
   }
   const blocked: Blocked[] = []
   const gated: GatedTodo[] = []
-  const passedOver = { gated: 0, scopeConflict: 0 }
+  const unreadable: UnreadableTodo[] = []
+  const passedOver = { gated: 0, scopeConflict: 0, unreadable: 0 }
   let queue = yield* loadReadyQueue(input.goal, agent, now)
   // Ends only with the queue, so nothing is hidden by its pages.
   for (;;) {
@@ -183,10 +199,13 @@ export function* loadNextWork(input: { readonly goal: string; readonly agent: st
       passedOver.scopeConflict += 1
       if (blocked.length < mostNamed)
         blocked.push({ todo: todo.id, conflicts: scopeConflicts(todo.id, todo.writeScopes, scoped, now) })
-    } else return { ...nothing, best: seen, blocked, gated }
+    } else if (dark.has(todo.id)) {
+      passedOver.unreadable += 1
+      if (unreadable.length < mostNamed) unreadable.push({ todo: todo.id, sources: dark.get(todo.id)! })
+    } else return { ...nothing, best: seen, blocked, gated, unreadable }
   }
   const withheld = { ...(yield* loadUnavailable(input.goal, agent, now)), ...passedOver }
-  return { ...nothing, blocked, gated, withheld }
+  return { ...nothing, blocked, gated, unreadable, withheld }
 }
 
 const take = handler({
@@ -197,12 +216,12 @@ const take = handler({
     Result.gen(function* () {
       yield* activeGoal(state.goal, input.goal, state.waiting)
       const agent = yield* knownAgent(state.agent, input.agent)
+      const { blocked, gated, unreadable } = state
       if (state.best === undefined) {
         const withheld = state.withheld!
         return decided([], {
           _tag: "none",
-          blocked: state.blocked,
-          gated: state.gated,
+          ...{ blocked, gated, unreadable },
           reason: withheld.unfinished === 0 ? "nothingUnfinished" : "allWithheld",
           withheld
         } satisfies NextWork)
@@ -228,8 +247,7 @@ const take = handler({
       )
       return decided([...ready, ...passed, event], {
         _tag: "claimed",
-        blocked: state.blocked,
-        gated: state.gated,
+        ...{ blocked, gated, unreadable },
         todo: opened,
         lease
       } satisfies NextWork)

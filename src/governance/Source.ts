@@ -93,6 +93,7 @@ CREATE TABLE source (
   changed_at BIGINT NOT NULL
 );
 CREATE UNIQUE INDEX source_name ON source (goal, name);
+CREATE INDEX source_unreadable ON source (goal) WHERE state = 'unreadable';
 CREATE TABLE source_read (
   source TEXT NOT NULL REFERENCES source (id),
   goal TEXT NOT NULL REFERENCES goal (id),
@@ -138,6 +139,22 @@ export function* loadSources(ids: readonly string[]): Load<ReadonlyMap<string, S
     if (source !== undefined) found.set(id, source)
   }
   return found
+}
+
+/** The todos of a goal that require a source which cannot be read, each with those sources. */
+export function* loadUnreadable(goal: string): Load<ReadonlyMap<string, readonly string[]>> {
+  const found = yield {
+    sql:
+      "SELECT q.todo, q.source FROM source s JOIN required_read q ON q.source = s.id " +
+      "WHERE s.goal = ? AND s.state = 'unreadable'",
+    params: [goal]
+  }
+  const todos = new Map<string, string[]>()
+  for (const row of found) {
+    const todo = String(row["todo"])
+    todos.set(todo, [...(todos.get(todo) ?? []), String(row["source"])].toSorted())
+  }
+  return todos
 }
 
 /** What the todo requires now: its sources without those that were retired, in the order in which it names them. */

@@ -116,6 +116,8 @@ export interface Lease extends LeaseView {
 export type NextWork = {
   /** Todos that were passed over because gates stop this agent from taking or running them; null: all that it might have been given. */
   readonly gated: readonly { readonly todo: string | null; readonly gates: readonly string[] }[]
+  /** Todos that were passed over because sources that they require cannot be read. */
+  readonly unreadable: readonly { readonly todo: string; readonly sources: readonly string[] }[]
 } & (
   | { readonly _tag: "claimed"; readonly todo: Todo; readonly lease: Lease }
   | {

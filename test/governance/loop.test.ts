@@ -24,17 +24,18 @@ import { hold, newBench, newGoal, newTodo, seed } from "./authority.ts"
 
 const parts = (...kinds: readonly string[]): readonly OpenPart[] =>
   kinds.map((kind) => ({ kind, count: 1, ids: [`${kind}_1`] }))
-const withheld = (change: Partial<Withheld> = {}): Withheld =>
-  ({
-    unfinished: 1,
-    leased: 0,
-    deferred: 0,
-    blocked: 0,
-    excluded: 0,
-    capability: 0,
-    scopeConflict: 0,
-    ...change
-  }) as Withheld
+const withheld = (change: Partial<Withheld> = {}): Withheld => ({
+  unfinished: 1,
+  leased: 0,
+  deferred: 0,
+  blocked: 0,
+  excluded: 0,
+  capability: 0,
+  gated: 0,
+  scopeConflict: 0,
+  unreadable: 0,
+  ...change
+})
 const todo = (id: string, change: object = {}) => ({ todo: id, unreadable: [], gates: [], ...change })
 const question = { id: "gate_1", lane: "owner", question: "Which name?" } as const
 const missing = { id: "gate_2", lane: "repair", question: "No bridge" } as const

@@ -73,7 +73,16 @@ const check = async (world: World, agent: (typeof agents)[number], commandId: st
     return
   }
   assert.isUndefined(best)
-  const counts = { leased: 0, deferred: 0, blocked: 0, excluded: 0, capability: 0, gated: 0, scopeConflict: 0 }
+  const counts = {
+    leased: 0,
+    deferred: 0,
+    blocked: 0,
+    excluded: 0,
+    capability: 0,
+    gated: 0,
+    scopeConflict: 0,
+    unreadable: 0
+  }
   for (const [, why] of reasons) counts[why!] += 1
   assert.deepEqual(got.withheld, { ...counts, unfinished: left.length })
 }

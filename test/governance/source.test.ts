@@ -1,7 +1,7 @@
 import { assert, test } from "vitest"
 import { sha256 } from "../../src/base/Digest.ts"
 import { loadFrontier } from "../../src/governance/Frontier.ts"
-import { type Goal, Leases, Sources, Todos } from "../../src/governance/index.ts"
+import { type Goal, Leases, Obligations, Sources, Todos } from "../../src/governance/index.ts"
 import { type Bench, hold, newBench, newGoal, newTodo } from "./authority.ts"
 
 const text = (content: string) => ({ digest: sha256(content), ref: `notes@${content}`, bytes: content.length })
@@ -116,6 +116,31 @@ test("G12 a required source that nobody has read, or that cannot be read, is par
   await bench.run(Sources.markReadable({ source: source.id }))
   await bench.run(read)
   assert.deepEqual(await frontier(bench, goal), [])
+})
+
+test("G14 G22 work whose source cannot be read is passed over and named: other work is given, and it comes back with its source", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const source = await register(bench, goal, "the contract")
+  const dark = await newTodo(bench, goal, { requiredReads: [source.id], priority: 9 })
+  const obliged = await newTodo(bench, goal, { requiredReads: [source.id] })
+  await bench.run(Obligations.open({ goal: goal.id, todo: obliged.id, reason: "it was promised" }))
+  const other = await newTodo(bench, goal)
+  await bench.run(Sources.markUnreadable({ source: source.id, reason: "the server is down" }))
+  const take = () => bench.run(Todos.nextWork({ goal: goal.id, agent: "ada" }))
+  const first = await take()
+  assert.equal(first._tag === "claimed" && first.todo.id, other.id)
+  assert.deepEqual(first.unreadable, [
+    { todo: dark.id, sources: [source.id] },
+    { todo: obliged.id, sources: [source.id] }
+  ])
+  const none = await take()
+  assert.deepInclude(none._tag === "none" && none.withheld, { unfinished: 3, leased: 1, unreadable: 2 })
+  await bench.run(Sources.markReadable({ source: source.id }))
+  for (const next of [obliged, dark]) {
+    const got = await take()
+    assert.equal(got._tag === "claimed" && got.todo.id, next.id)
+  }
 })
 
 test("G12 what is no longer required keeps nothing open: after an edit, a supersession, a retirement", async () => {

@@ -131,7 +131,8 @@ test("G22 nextWork takes the highest priority first and never what is deferred, 
     excluded: 1,
     capability: 1,
     gated: 0,
-    scopeConflict: 0
+    scopeConflict: 0,
+    unreadable: 0
   })
   bench.now += 1000
   assert.equal(await take(), deferred.id)
