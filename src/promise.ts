@@ -28,6 +28,7 @@ export type * from "./promise/Governance.ts"
 export type * from "./promise/Plain.ts"
 export type * from "./promise/Repair.ts"
 export type * from "./promise/Usage.ts"
+export type * from "./promise/Turns.ts"
 export type * from "./promise/Workspaces.ts"
 export type {
   Actor,

@@ -3,18 +3,16 @@
  * Promise: one object reaches everything; it closes what it opened. Rules: P3, P4, V2.
  */
 import type {
-  AcceptanceCalls,
   AgentCalls,
   EvidenceCalls,
   GoalCalls,
   JournalCalls,
   LeaseCalls,
   QuotaCalls,
-  SettlementCalls,
-  TodoCalls,
-  TurnCalls
+  TodoCalls
 } from "./Governance.ts"
 import type { LoopCalls, PacketCalls, SourceCalls } from "./Context.ts"
+import type { AcceptanceCalls, CandidateCalls, SettlementCalls, TurnCalls } from "./Turns.ts"
 import type { DeliveryCalls } from "./Deliveries.ts"
 import type { EffectCalls, OperationCalls } from "./Effects.ts"
 import type { GateCalls, ObligationCalls } from "./Gates.ts"
@@ -71,6 +69,7 @@ export interface Coppice extends AsyncDisposable {
   readonly sources: SourceCalls
   readonly packets: PacketCalls
   readonly loop: LoopCalls
+  readonly candidates: CandidateCalls
   readonly deliveries: DeliveryCalls
   readonly effects: EffectCalls
   readonly operations: OperationCalls

@@ -37,6 +37,7 @@ export interface Amounts {
 export interface BudgetSpec extends Amounts {
   readonly windowMs?: number
 }
+export type Meter = "usd" | "slots" | "tokens" | "wallMs" | "computeMs" | "attempts"
 export interface Goal {
   readonly id: string
   readonly title: string
@@ -44,6 +45,8 @@ export interface Goal {
   /** Null where there is no limit. */
   readonly budget: Omit<BudgetSpec, "usd" | "slots"> & { readonly usd: number | null; readonly slots: number | null }
   /** Null while it was not completed. */
+  /** Meters without which nothing of it may run. */
+  readonly requiredMeters: readonly Meter[]
   readonly closure: Closure | null
   readonly revision: number
   readonly openedAt: number
@@ -52,6 +55,8 @@ export interface Agent {
   readonly goal: string
   readonly agentId: string
   readonly capabilities: readonly string[]
+  /** Its own limits; null: whatever the goal's budget holds. */
+  readonly budget: Goal["budget"] | null
   readonly registeredAt: number
 }
 export interface TodoSpec {
@@ -82,9 +87,17 @@ export interface Todo {
   readonly requiredReads: readonly string[]
   readonly acceptance: { readonly validator: string } | null
   readonly deferredUntil: number | null
+  readonly deferReason: string | null
+  readonly continuation:
+    | { readonly kind: "successors"; readonly todos: readonly string[] }
+    | { readonly kind: "goalStaysActive" }
+    | { readonly kind: "noFollowUp" }
+    | null
   readonly supersededBy: readonly string[] | null
   readonly origin: Origin | null
   readonly revision: number
+  readonly addedAt: number
+  readonly changedAt: number
 }
 export type Continuation =
   | { readonly kind: "successors"; readonly todos: readonly TodoSpec[] }
@@ -98,17 +111,33 @@ export interface Fence {
   readonly epoch: number
   readonly version: number
 }
+/** A session binding and its generation. */
+export interface Binding {
+  readonly id: string
+  readonly generation: number
+}
 export interface LeaseView {
   readonly id: string
   readonly todo: string
   readonly goal: string
   readonly owner: string
+  readonly binding: Binding | null
   readonly epoch: number
   readonly version: number
   readonly writeScopes: readonly string[]
+  /** Milliseconds that a renewal adds when it names no others. */
+  readonly ttlMs: number
   readonly acquiredAt: number
   readonly expiresAt: number
   readonly releasedAt: number | null
+  /** How the grant before this one ended, and what was known of its executor then. */
+  readonly previous: {
+    readonly owner: string
+    readonly epoch: number
+    readonly ended: "released" | "expired" | "transferred"
+    readonly oldExecutor: "ended" | "running" | "unknown"
+    readonly reason: string | null
+  } | null
 }
 export interface Lease extends LeaseView {
   readonly fence: Fence
@@ -118,13 +147,34 @@ export type NextWork = {
   readonly gated: readonly { readonly todo: string | null; readonly gates: readonly string[] }[]
   /** Todos that were passed over because sources that they require cannot be read. */
   readonly unreadable: readonly { readonly todo: string; readonly sources: readonly string[] }[]
+  /** Todos that were passed over because live leases write where they would, with all of those. */
+  readonly blocked: readonly {
+    readonly todo: string
+    readonly conflicts: readonly {
+      readonly todo: string
+      readonly owner: string
+      readonly epoch: number
+      readonly scopes: readonly string[]
+      readonly expiresAt: number
+    }[]
+  }[]
 } & (
   | { readonly _tag: "claimed"; readonly todo: Todo; readonly lease: Lease }
   | {
       readonly _tag: "none"
       readonly reason: "nothingUnfinished" | "allWithheld"
       /** How many todos are withheld, by why. */
-      readonly withheld: object
+      readonly withheld: {
+        readonly [why in
+          | "unfinished"
+          | "leased"
+          | "deferred"
+          | "blocked"
+          | "excluded"
+          | "capability"
+          | "gated"
+          | "scopeConflict"]: number
+      }
     }
 )
 
@@ -133,7 +183,11 @@ export interface Owed {
   readonly reservation: string
   readonly todo: string | null
   readonly turn: string | null
-  readonly call: { readonly operation: "Quota.trueUp"; readonly input: { readonly reservation: string } }
+  readonly call: {
+    readonly operation: "Quota.trueUp"
+    /** `usd` is what the caller has to fill in. */
+    readonly input: { readonly reservation: string; readonly usd: null }
+  }
 }
 export interface Sums {
   readonly usd: number
@@ -177,6 +231,10 @@ export interface CostOwner {
 export interface Spend {
   readonly usd: number | "unknown"
   readonly slots?: number | undefined
+  readonly tokens?: number | undefined
+  readonly wallMs?: number | undefined
+  readonly computeMs?: number | undefined
+  readonly attempts?: number | undefined
 }
 export interface Evidence {
   readonly id: string
@@ -194,44 +252,6 @@ export interface Producer {
   readonly role: "executor" | "validator" | "evaluator" | "person"
   readonly name: string
 }
-export interface Acceptance {
-  readonly id: string
-  readonly goal: string
-  readonly todo: string | null
-  readonly turn: string | null
-  readonly candidate: string | null
-  readonly outcome: "passed" | "progress" | "failed" | "inconclusive" | "unavailable"
-  readonly void: boolean
-  readonly evidence: readonly string[]
-  readonly summary: string
-  readonly recordedAt: number
-}
-export interface Settlement {
-  readonly id: string
-  readonly effectId: string
-  readonly goal: string
-  readonly todo: string
-  readonly turn: string | null
-  readonly outcome: string
-  readonly accepted: boolean
-  readonly candidate: string | null
-  readonly spend: Spend
-  readonly owed: readonly Owed[]
-  /** The delivery of its result, where the todo has an origin. */
-  readonly delivery?: string
-  readonly settledAt: number
-}
-export interface Turn {
-  readonly id: string
-  readonly goal: string
-  readonly todo: string
-  readonly agent: string
-  readonly state: "open" | "closed" | "failed"
-  readonly phase: string
-  readonly effectId: string
-  /** What recovery does with it. */
-  readonly next: string
-}
 export interface JournalEntry {
   readonly seq: number
   readonly at: number
@@ -241,14 +261,17 @@ export interface JournalEntry {
   readonly hash: string
 }
 
-type Items<Item> = { readonly items: readonly Item[] }
-type OfGoal = { readonly goal: string }
+export type Items<Item> = { readonly items: readonly Item[] }
+export type OfGoal = { readonly goal: string }
 type OfTodo = { readonly todo: string }
 /** How long a lease holds without renewal; 45 minutes when absent, at most 24 hours. */
 type Ttl = { readonly ttl?: Duration }
 
 export interface GoalCalls {
-  readonly open: Write<{ readonly title: string; readonly budget: BudgetSpec }, Goal>
+  readonly open: Write<
+    { readonly title: string; readonly budget: BudgetSpec; readonly requiredMeters?: readonly Meter[] },
+    Goal
+  >
   readonly get: Read<
     OfGoal,
     Goal & {
@@ -271,34 +294,45 @@ export interface GoalCalls {
   readonly stop: Write<OfGoal, Goal>
 }
 export interface AgentCalls {
-  readonly register: Write<OfGoal & { readonly agentId: string; readonly capabilities?: readonly string[] }, Agent>
+  readonly register: Write<
+    OfGoal & {
+      readonly agentId: string
+      readonly capabilities?: readonly string[]
+      readonly budget?: BudgetSpec | null
+    },
+    Agent
+  >
   readonly list: Read<OfGoal, Items<Agent>>
 }
 export interface TodoCalls {
   readonly add: Write<OfGoal & TodoSpec & { readonly unblocks?: readonly string[] }, Todo>
-  readonly edit: Write<OfTodo & { readonly revision: number } & Partial<TodoSpec>, Todo>
+  readonly edit: Write<OfTodo & { readonly revision: number } & Partial<Omit<TodoSpec, "origin">>, Todo>
   readonly defer: Write<OfTodo & { readonly reason: string; readonly until?: number; readonly fence?: Fence }, Todo>
   readonly reopen: Write<OfTodo, Todo>
   readonly supersede: Write<
     OfTodo & { readonly reason: string; readonly fence?: Fence; readonly replacements?: readonly TodoSpec[] },
-    Todo
+    Todo & { readonly replacements: readonly Todo[] }
   >
   readonly complete: Write<
     OfTodo & { readonly continuation: Continuation; readonly fence?: Fence; readonly agent?: string },
     Todo & { readonly successors: readonly Todo[]; readonly owed: readonly Owed[]; readonly delivery?: string }
   >
   /** Selects the best todo that the agent may take now and claims it, in one step. */
-  readonly nextWork: Write<OfGoal & Ttl & { readonly agent: string }, NextWork>
+  readonly nextWork: Write<OfGoal & Ttl & { readonly agent: string; readonly binding?: Binding | null }, NextWork>
   readonly get: Read<OfTodo, Todo & { readonly owed: readonly Owed[] }>
   readonly list: Read<
     OfGoal & { readonly states?: readonly Todo["state"][]; readonly limit?: number; readonly offset?: number },
-    Items<Todo> & { readonly total: number; readonly more: boolean }
+    Items<Todo> & { readonly total: number; readonly more: boolean; readonly owed: readonly Owed[] }
   >
 }
+type Handover = { readonly binding?: Binding | null; readonly oldExecutor?: "ended" | "running" | "unknown" }
 export interface LeaseCalls {
-  readonly acquire: Write<OfTodo & Ttl & { readonly agent: string; readonly reason?: string }, Lease>
+  readonly acquire: Write<OfTodo & Ttl & { readonly agent: string; readonly reason?: string } & Handover, Lease>
   readonly renew: Write<Ttl & { readonly fence: Fence }, Lease>
-  readonly transfer: Write<Ttl & { readonly fence: Fence; readonly to: string; readonly reason: string }, Lease>
+  readonly transfer: Write<
+    Ttl & { readonly fence: Fence; readonly to: string; readonly reason: string } & Handover,
+    Lease
+  >
   readonly release: Write<{ readonly fence: Fence }, LeaseView>
   readonly inspect: Read<OfTodo, LeaseView>
   /** The leases that an agent holds in a goal now. */
@@ -354,22 +388,6 @@ export interface EvidenceCalls {
   >
   readonly get: Read<{ readonly evidence: string }, Evidence>
   readonly list: Read<OfGoal & { readonly turn?: string }, Items<Evidence>>
-}
-export interface AcceptanceCalls {
-  readonly get: Read<{ readonly acceptance: string }, Acceptance>
-  readonly list: Read<OfGoal, Items<Acceptance>>
-}
-export interface SettlementCalls {
-  /** The receipt by effect id: how a lost reply is read back. */
-  readonly get: Read<{ readonly effectId: string }, Settlement>
-  readonly list: Read<
-    OfGoal,
-    Items<Settlement> & { readonly total: number; readonly accepted: number; readonly owed: readonly Owed[] }
-  >
-}
-export interface TurnCalls {
-  readonly get: Read<{ readonly turn: string }, Turn>
-  readonly list: Read<{ readonly goal?: string; readonly state?: Turn["state"] }, Items<Turn>>
 }
 /** What happened, oldest first, and whether the record of it is whole. */
 export interface JournalCalls {

@@ -8,6 +8,7 @@ import {
   Acceptances,
   Agents,
   Authority,
+  Candidates,
   Deliveries,
   Effects,
   Evidence,
@@ -48,6 +49,7 @@ type Governance = Pick<
   | "sources"
   | "packets"
   | "loop"
+  | "candidates"
   | "deliveries"
   | "effects"
   | "operations"
@@ -129,9 +131,30 @@ export const governanceCalls = (calls: Calls): Governance => {
       usage: plain(Quota.usage)
     },
     evidence: { record: plain(Evidence.record), get: plain(Evidence.get), list: plain(Evidence.list) },
-    acceptances: { get: plain(Acceptances.get), list: plain(Acceptances.list) },
-    settlements: { get: plain(Settlements.get), list: plain(Settlements.list) },
-    turns: { get: plain(Turns.get), list: plain(Turns.list) },
+    acceptances: { record: plain(Acceptances.record), get: plain(Acceptances.get), list: plain(Acceptances.list) },
+    settlements: { settle: plain(Settlements.settle), get: plain(Settlements.get), list: plain(Settlements.list) },
+    turns: {
+      admit: plain(Turns.admit),
+      saveAttempt: plain(Turns.saveAttempt),
+      executorStarted: plain(Turns.executorStarted),
+      recordResult: plain(Turns.recordResult),
+      recordVerdict: plain(Turns.recordVerdict),
+      close: plain(Turns.close),
+      fail: plain(Turns.fail),
+      resume: plain(Turns.resume),
+      retry: plain(Turns.retry),
+      get: plain(Turns.get),
+      list: plain(Turns.list)
+    },
+    candidates: {
+      plan: plain(Candidates.plan),
+      record: plain(Candidates.record),
+      resolve: plain(Candidates.resolve),
+      releasePin: plain(Candidates.releasePin),
+      get: plain(Candidates.get),
+      planned: plain(Candidates.planned),
+      list: plain(Candidates.list)
+    },
     effects: {
       plan: plain(Effects.plan),
       dispatch: plain(Effects.dispatch),
