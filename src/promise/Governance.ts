@@ -173,7 +173,8 @@ export type NextWork = {
           | "excluded"
           | "capability"
           | "gated"
-          | "scopeConflict"]: number
+          | "scopeConflict"
+          | "unreadable"]: number
       }
     }
 )

@@ -3,6 +3,7 @@
  * Promise: the same commands and reads as `coppice/governance`, under the same names and with the same refusals; the process that
  * calls is the one that drives the turn. Rules: G70 to G75, G80 to G82, G86.
  */
+import type { ReportedUsage } from "./Usage.ts"
 import type { Amounts, Continuation, Fence, Items, OfGoal, Owed, Read, Spend, Todo, Write } from "./Governance.ts"
 
 /** A source at one of its revisions. */
@@ -88,21 +89,6 @@ export interface TurnContext {
 export interface Turn extends TurnRecord {
   /** What recovery does with it. */
   readonly next: NextStep
-}
-
-/** One message of a provider, as its own record tells it; a field that the record lacks is left out, never filled with 0. */
-export interface ReportedUsage {
-  /** The provider's id of the message: what makes a repetition known. */
-  readonly id?: string
-  readonly provider?: string
-  readonly model?: string
-  /** `inInput`: the cached tokens are part of `input`. `apart`: they stand beside it. */
-  readonly cached: "inInput" | "apart"
-  readonly input?: number
-  readonly cacheRead?: number
-  readonly cacheWrite?: number
-  readonly output?: number
-  readonly raw?: unknown
 }
 
 type OfTurn = { readonly turn: string }

@@ -71,12 +71,9 @@ type Known =
   | `packets.${"acknowledge" | "compacted" | "get" | "list"} reply`
   | `sources.${"register" | "revise" | "markUnreadable" | "markReadable" | "retire" | "read" | "get" | "list"} reply`
   | "packets.issue is missing"
-  | "leases.heldBy is missing"
   | "turns.retryAttempt is missing"
   | `turns.${"admit" | "saveAttempt" | "executorStarted" | "recordResult" | "recordVerdict" | "close" | "fail" | "resume" | "retry" | "get" | "list"} reply`
-  | `quota.${"reserve" | "spend"} ${"input" | "reply"}`
-  | `quota.${"trueUp" | "void" | "get" | "status" | "history"} reply`
-  | "quota.usage is missing"
+  | `quota.${"reserve" | "spend" | "usage" | "trueUp" | "void" | "get" | "status" | "history"} reply`
   | `deliveries.${"dispatch" | "resolve" | "readByUser" | "withdraw" | "get" | "list" | "undelivered"} reply`
 
 const unknownDrift: readonly never[] = [] as readonly Exclude<Drift, Known>[]
@@ -84,7 +81,7 @@ const knownNoMore: readonly never[] = [] as readonly Exclude<Known, Drift>[]
 
 // --- run time --------------------------------------------------------------------------------------------------------
 
-const notYet = ["leases.heldBy", "packets.issue", "quota.usage", "turns.retryAttempt"]
+const notYet = ["packets.issue", "turns.retryAttempt"]
 /** Sends with a provider of the application's: the session's call, not a service's. */
 const beside = ["deliveries.send"]
 
