@@ -221,7 +221,9 @@ const take = handler({
         const withheld = state.withheld!
         return decided([], {
           _tag: "none",
-          ...{ blocked, gated, unreadable },
+          blocked,
+          gated,
+          unreadable,
           reason: withheld.unfinished === 0 ? "nothingUnfinished" : "allWithheld",
           withheld
         } satisfies NextWork)
@@ -247,7 +249,9 @@ const take = handler({
       )
       return decided([...ready, ...passed, event], {
         _tag: "claimed",
-        ...{ blocked, gated, unreadable },
+        blocked,
+        gated,
+        unreadable,
         todo: opened,
         lease
       } satisfies NextWork)
