@@ -154,15 +154,23 @@ describe("killed with SIGKILL and run again", () => {
   })
 
   // A transaction that did not commit leaves what the one before it left: its first, its middle and its last are enough.
-  for (const point of ["authority.afterJournal", "authority.beforeCommit"] as const) {
-    test(`J1 V4 G1 at ${point} nothing of that command happened, and it goes on: one settlement, one spend`, () => {
-      killAll(point, (count) => [1, Math.ceil(count / 2), count])
+  const within = [
+    "authority.activating",
+    "authority.afterJournal",
+    "authority.afterProjection",
+    "authority.afterReceipt",
+    "authority.beforeCommit"
+  ] as const
+  for (const point of within) {
+    test(`J1 V4 G1 at ${point} nothing of that transaction happened, and it goes on: one settlement, one spend`, () => {
+      const ends = point === "authority.afterJournal" || point === "authority.beforeCommit"
+      killAll(point, (count) => [...new Set(ends ? [1, Math.ceil(count / 2), count] : [Math.ceil(count / 2)])])
     })
   }
 
   test("J1 V4 no point of its path is left out", () => {
     const killed =
-      /^(?:turn\.(?:admitted|contextIssued|attemptSaved|hostEnded|resultRecorded|captured|validated|settled)|file\.|authority\.after|authority\.beforeCommit)/
+      /^(?:turn\.(?:admitted|contextIssued|attemptSaved|hostEnded|resultRecorded|captured|validated|settled)|file\.|authority\.(?:activating|after|beforeCommit))/
     assert.deepEqual(
       [...passages.keys()].filter((name) => !killed.test(name) || !(name in crashPoints)),
       []
