@@ -2,16 +2,10 @@
  * What `open` takes and gives: the declarations. No Effect in them.
  * Promise: one object reaches everything; it closes what it opened. Rules: P3, P4, V2.
  */
-import type {
-  AgentCalls,
-  EvidenceCalls,
-  GoalCalls,
-  JournalCalls,
-  LeaseCalls,
-  QuotaCalls,
-  TodoCalls
-} from "./Governance.ts"
-import type { LoopCalls, PacketCalls, SourceCalls } from "./Context.ts"
+import type { AgentCalls, EvidenceCalls, GoalCalls, JournalCalls, LeaseCalls, TodoCalls } from "./Governance.ts"
+import type { LoopCalls, SourceCalls } from "./Context.ts"
+import type { PacketCalls } from "./Packets.ts"
+import type { QuotaCalls } from "./Quota.ts"
 import type { AcceptanceCalls, CandidateCalls, SettlementCalls, TurnCalls } from "./Turns.ts"
 import type { DeliveryCalls } from "./Deliveries.ts"
 import type { EffectCalls, OperationCalls } from "./Effects.ts"

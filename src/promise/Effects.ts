@@ -5,64 +5,92 @@
  */
 import type { Fence, Read, Write } from "./Governance.ts"
 import type { CallOptions, Duration } from "./Plain.ts"
+import type { ProcessIdentity } from "./Turns.ts"
 
 /** What a kind of operation declares of itself; see `OperationKind` of `coppice/governance`. */
 export interface OperationKind {
   readonly name: string
   /** Whether the provider can say later what became of an effect. Without it only a person confirms. */
   readonly readBack: "yes" | "no"
+  /** `safe`: twice is once, under whatever id. `keyed`: once under one effect id. `unsafe`: every request may be carried out. */
   readonly retry: "safe" | "keyed" | "unsafe"
   /** Who says that it has stopped; `none`: it is over when it is accepted. */
   readonly stop: "device" | "person" | "none"
+  /** `required`: a named person watches while it runs. */
   readonly supervision: "none" | "required"
 }
+/** How it came to be known what became of an effect. */
 export interface EffectOutcome {
+  /** `provider`: its answer. `readBack`: what it said when asked later. `person`: somebody vouches. `planner`: given up before it could happen. */
   readonly by: "provider" | "readBack" | "person" | "planner"
+  /** The person or planner by name; null: the provider. */
   readonly who: string | null
   readonly summary: string
+  /** The provider's own reference, where it gave one. */
   readonly receipt: string | null
   readonly evidence: readonly string[]
+  /** UTC milliseconds. */
   readonly at: number
 }
+/** A stop: that it was asked for and, apart from that, who saw that it happened. */
 export interface EffectStop {
+  /** `unknown`: asked for, and the device gave no answer or does not stand still. */
   readonly state: "requested" | "confirmed" | "unknown"
   readonly requestedBy: string
   readonly reason: string
   readonly requestedAt: number
+  /** Null while nobody has looked. */
   readonly confirmedBy: "device" | "person" | null
   readonly who: string | null
+  /** What was seen last. */
   readonly summary: string
   readonly evidence: readonly string[]
+  /** Null while the stop is not confirmed. */
   readonly confirmedAt: number | null
 }
-interface EndedFact {
+/** Something on our side that ended. It says nothing of the device. */
+export interface EndedFact {
   readonly by: string
   readonly summary: string
   readonly at: number
 }
 /** One operation outside, under one id, and what is known of it. */
 export interface ExternalEffect {
+  /** The idempotency key that the provider is handed. */
   readonly id: string
   readonly goal: string
+  /** Null: it belongs to no todo. */
   readonly todo: string | null
+  /** Who held the todo when it was handed over; null: nobody, or it was not handed over yet. */
   readonly agent: string | null
   readonly provider: string
   readonly kind: string
+  /** What the kind declared when the effect was planned. */
   readonly declared: OperationKind
   /** Digest; the operation itself is not kept. */
   readonly operation: string
   readonly summary: string
+  /** Effects that must be confirmed before it. */
   readonly after: readonly string[]
   readonly state: "planned" | "dispatched" | "confirmed" | "refused" | "unknown"
+  /** How often it was handed over. */
   readonly attempts: number
+  /** The process that handed it over last; null: none did. */
+  readonly driver: ProcessIdentity | null
+  /** Who watches while it runs, where its kind requires somebody. */
   readonly supervisor: string | null
+  /** The provider said that it was done, which for a kind without read-back is a claim and no more. */
   readonly claim: "confirmed" | null
+  /** Null: it was not read back since it was handed over last. */
   readonly lastReadBack: "confirmed" | "refused" | "pending" | "notFound" | "notExecuted" | "unavailable" | null
+  /** Null while it is not known what became of it. */
   readonly outcome: EffectOutcome | null
+  /** Null: no stop was asked for. */
   readonly stop: EffectStop | null
   readonly ended: { readonly model: EndedFact | null; readonly process: EndedFact | null }
-  /** Whether it holds up whatever depends on it. */
+  /** Whether it holds up whatever depends on it: handed over without a known fate, or a stop that is not confirmed. */
   readonly unresolved: boolean
+  /** UTC milliseconds. */
   readonly plannedAt: number
   readonly dispatchedAt: number | null
   readonly changedAt: number
@@ -115,6 +143,7 @@ export interface OperationProvider {
 type OfEffect = { readonly effect: string }
 
 export interface EffectCalls {
+  /** Says, before a provider is asked, that it will be. Choose an `effect` id that is unique over all stores, and keep it after a crash. */
   readonly plan: Write<
     OfEffect & {
       readonly goal: string
@@ -128,18 +157,22 @@ export interface EffectCalls {
     },
     ExternalEffect
   >
+  /** That it is about to be handed over; only after that the provider is called, once, with the reply's `attempts`. */
   readonly dispatch: Write<
     OfEffect & { readonly operation: Operation; readonly fence?: Fence; readonly supervisor?: string },
     ExternalEffect
   >
+  /** What the provider answered to an attempt; `lost`: nothing that could be understood. */
   readonly answer: Write<
     OfEffect & Told & { readonly attempt: number; readonly answer: "confirmed" | "refused" | "lost" },
     ExternalEffect
   >
+  /** What it said when it was asked, after so many attempts, what became of the effect; `unavailable`: it could not be asked. */
   readonly readBack: Write<
     OfEffect & Told & { readonly attempt: number; readonly found: NonNullable<ExternalEffect["lastReadBack"]> },
     ExternalEffect
   >
+  /** What a person who looked says, with at least one piece of evidence that is not the executor's. */
   readonly resolve: Write<
     OfEffect & {
       readonly outcome: "confirmed" | "refused"
@@ -149,8 +182,11 @@ export interface EffectCalls {
     },
     ExternalEffect
   >
+  /** Gives up an effect that was never handed over, or that its provider vouches was not carried out. */
   readonly abandon: Write<OfEffect & { readonly by: string; readonly reason: string }, ExternalEffect>
+  /** Before the provider is asked to stop it: from then on it is never handed over again. */
   readonly requestStop: Write<OfEffect & { readonly by: string; readonly reason: string }, ExternalEffect>
+  /** What the device said of itself, or a person saw (with evidence). Anything but `stopped` leaves the stop unknown. */
   readonly confirmStopped: Write<
     OfEffect & {
       readonly by: "device" | "person"
@@ -161,12 +197,15 @@ export interface EffectCalls {
     },
     ExternalEffect
   >
+  /** That our own side of it ended. Says nothing of the device. */
   readonly noteEnded: Write<
     OfEffect & { readonly what: "model" | "process"; readonly by: string; readonly summary: string },
     ExternalEffect
   >
   readonly get: Read<OfEffect, ExternalEffect>
+  /** Oldest first. */
   readonly list: Read<{ readonly goal: string }, { readonly items: readonly ExternalEffect[] }>
+  /** What holds up whatever depends on it, of a goal or of a provider. */
   readonly unresolved: Read<
     { readonly goal: string } | { readonly provider: string },
     { readonly items: readonly ExternalEffect[] }

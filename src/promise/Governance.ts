@@ -7,7 +7,7 @@
 import type { Origin } from "./Deliveries.ts"
 import type { Closure, Obligation, OpenPart } from "./Gates.ts"
 import type { CallOptions, Duration } from "./Plain.ts"
-import type { CostRole, ReportedUsage, UsageFigures } from "./Usage.ts"
+import type { Budget, BudgetSpec, Meter, Owed } from "./Quota.ts"
 
 /** What every answer says of itself: the journal sequence as of which it holds. */
 export interface AsOf {
@@ -24,29 +24,14 @@ export interface Keyed {
 export type Write<Input, Reply> = (input: Input & Keyed, options?: CallOptions) => Promise<Reply & Receipt>
 export type Read<Input, Reply> = (input: Input, options?: CallOptions) => Promise<Reply & AsOf>
 
-/** US dollars, whole turns, tokens, milliseconds, attempts. Zero is an amount like any other. */
-export interface Amounts {
-  readonly usd?: number
-  readonly slots?: number
-  readonly tokens?: number
-  readonly wallMs?: number
-  readonly computeMs?: number
-  readonly attempts?: number
-}
-/** Limits, and the window in milliseconds that they hold for; without one, for the whole life. */
-export interface BudgetSpec extends Amounts {
-  readonly windowMs?: number
-}
-export type Meter = "usd" | "slots" | "tokens" | "wallMs" | "computeMs" | "attempts"
 export interface Goal {
   readonly id: string
   readonly title: string
   readonly state: "active" | "paused" | "stopped" | "completed"
-  /** Null where there is no limit. */
-  readonly budget: Omit<BudgetSpec, "usd" | "slots"> & { readonly usd: number | null; readonly slots: number | null }
-  /** Null while it was not completed. */
+  readonly budget: Budget
   /** Meters without which nothing of it may run. */
   readonly requiredMeters: readonly Meter[]
+  /** Null while it was not completed. */
   readonly closure: Closure | null
   readonly revision: number
   readonly openedAt: number
@@ -56,7 +41,7 @@ export interface Agent {
   readonly agentId: string
   readonly capabilities: readonly string[]
   /** Its own limits; null: whatever the goal's budget holds. */
-  readonly budget: Goal["budget"] | null
+  readonly budget: Budget | null
   readonly registeredAt: number
 }
 export interface TodoSpec {
@@ -142,6 +127,19 @@ export interface LeaseView {
 export interface Lease extends LeaseView {
   readonly fence: Fence
 }
+/** Why unfinished todos were not given to this agent. Each todo counts once, under its first reason. */
+export interface Withheld {
+  readonly unfinished: number
+  readonly leased: number
+  readonly deferred: number
+  readonly blocked: number
+  readonly excluded: number
+  readonly capability: number
+  readonly gated: number
+  readonly scopeConflict: number
+  /** A source that the work requires cannot be read. */
+  readonly unreadable: number
+}
 export type NextWork = {
   /** Todos that were passed over because gates stop this agent from taking or running them; null: all that it might have been given. */
   readonly gated: readonly { readonly todo: string | null; readonly gates: readonly string[] }[]
@@ -163,80 +161,10 @@ export type NextWork = {
   | {
       readonly _tag: "none"
       readonly reason: "nothingUnfinished" | "allWithheld"
-      /** How many todos are withheld, by why. */
-      readonly withheld: {
-        readonly [why in
-          | "unfinished"
-          | "leased"
-          | "deferred"
-          | "blocked"
-          | "excluded"
-          | "capability"
-          | "gated"
-          | "scopeConflict"
-          | "unreadable"]: number
-      }
+      readonly withheld: Withheld
     }
 )
 
-/** A cost that is unknown, and the call that settles it: `quota.trueUp` with the amount filled in. */
-export interface Owed {
-  readonly reservation: string
-  readonly todo: string | null
-  readonly turn: string | null
-  readonly call: {
-    readonly operation: "Quota.trueUp"
-    /** `usd` is what the caller has to fill in. */
-    readonly input: { readonly reservation: string; readonly usd: null }
-  }
-}
-export interface Sums {
-  readonly usd: number
-  readonly slots: number
-}
-export interface QuotaStatus {
-  readonly goal: string
-  readonly reserved: Sums
-  readonly spent: Sums
-  readonly remaining: { readonly usd: number | null; readonly slots: number | null }
-  readonly owed: readonly Owed[]
-}
-export interface Reservation {
-  readonly id: string
-  readonly goal: string
-  readonly effectId: string
-  readonly state: string
-  readonly held: { readonly usd: number | null; readonly slots: number }
-  readonly spent: { readonly usd: number | null; readonly slots: number }
-  readonly owed: readonly Owed[]
-}
-export interface QuotaEvent {
-  readonly seq: number
-  readonly at: number
-  readonly kind: "reserve" | "spend" | "void" | "trueUp"
-  readonly reservation: string
-  readonly effectId: string
-  readonly change: { readonly reserved: Sums; readonly spent: Sums }
-  readonly reason: string | null
-}
-/** Whose cost it is. */
-export interface CostOwner {
-  readonly goal: string
-  readonly todo?: string
-  readonly turn?: string
-  readonly agent?: string
-  /** A worker's when absent. */
-  readonly role?: CostRole
-}
-/** `"unknown"` is a value of its own, and never zero. */
-export interface Spend {
-  readonly usd: number | "unknown"
-  readonly slots?: number | undefined
-  readonly tokens?: number | undefined
-  readonly wallMs?: number | undefined
-  readonly computeMs?: number | undefined
-  readonly attempts?: number | undefined
-}
 export interface Evidence {
   readonly id: string
   readonly goal: string
@@ -253,12 +181,23 @@ export interface Producer {
   readonly role: "executor" | "validator" | "evaluator" | "person"
   readonly name: string
 }
+/** A fact that was decided, as it stands in the journal. */
 export interface JournalEntry {
+  /** From 1, without gaps. */
   readonly seq: number
+  /** UTC milliseconds. */
   readonly at: number
   readonly module: string
+  /** The command that it came from: its `commandId`, or the id that was made for it. */
+  readonly command: string
+  /** Such as `todo.completed`. */
   readonly type: string
+  /** What it is about, by id. */
+  readonly entity: string
+  /** The whole record as it was from then on, for most types. */
   readonly data: unknown
+  /** Of the entry before it, and of this one with that in it: what `verify` walks. */
+  readonly prevHash: string
   readonly hash: string
 }
 
@@ -339,40 +278,6 @@ export interface LeaseCalls {
   /** The leases that an agent holds in a goal now. */
   readonly heldBy: Read<OfGoal & { readonly agent: string }, Items<LeaseView>>
 }
-export interface QuotaCalls {
-  readonly reserve: Write<
-    CostOwner & { readonly effectId: string; readonly bound: Amounts; readonly fence?: Fence },
-    Reservation
-  >
-  readonly spend: Write<
-    CostOwner & {
-      readonly effectId: string
-      readonly spend: Spend
-      /** What the providers say of its tokens. */
-      readonly usage?: readonly ReportedUsage[]
-      readonly reservation?: string
-      readonly evidence?: string
-      readonly fence?: Fence
-    },
-    Reservation
-  >
-  readonly trueUp: Write<
-    { readonly reservation: string; readonly usd: number; readonly evidence?: string },
-    Reservation
-  >
-  readonly void: Write<{ readonly reservation: string; readonly reason: string }, Reservation>
-  readonly get: Read<{ readonly reservation: string }, Reservation>
-  readonly status: Read<OfGoal, QuotaStatus>
-  /** The tokens of a goal, or of one agent or role in it. */
-  readonly usage: Read<
-    OfGoal & { readonly agent?: string; readonly role?: CostRole; readonly limit?: number },
-    { readonly figures: UsageFigures }
-  >
-  readonly history: Read<
-    OfGoal & { readonly after?: number; readonly limit?: number },
-    Items<QuotaEvent> & { readonly totals: Omit<QuotaStatus, "owed"> }
-  >
-}
 export interface EvidenceCalls {
   readonly record: Write<
     OfGoal & {
@@ -392,9 +297,11 @@ export interface EvidenceCalls {
 }
 /** What happened, oldest first, and whether the record of it is whole. */
 export interface JournalCalls {
+  /** With a `seq` above `after`, at most `limit` (1,000). */
   readonly read: (
     options?: CallOptions & { readonly after?: number; readonly limit?: number }
   ) => Promise<readonly JournalEntry[]>
+  /** Walks the whole chain; `brokenAt` is the first entry that does not follow from the one before it, null: there is none. */
   readonly verify: (
     options?: CallOptions
   ) => Promise<{ readonly ok: boolean; readonly entries: number; readonly brokenAt: number | null }>

@@ -16,8 +16,6 @@ import {
   Goals,
   Leases,
   Loop,
-  type LoopReceipt,
-  type LoopState,
   Obligations,
   Packets,
   Quota,
@@ -143,6 +141,7 @@ export const governanceCalls = (calls: Calls): Governance => {
       fail: plain(Turns.fail),
       resume: plain(Turns.resume),
       retry: plain(Turns.retry),
+      retryAttempt: plain(Turns.retryAttempt),
       get: plain(Turns.get),
       list: plain(Turns.list)
     },
@@ -181,6 +180,7 @@ export const governanceCalls = (calls: Calls): Governance => {
       list: plain(Sources.list)
     },
     packets: {
+      issue: plain(Packets.issue),
       acknowledge: plain(Packets.acknowledge),
       compacted: plain(Packets.compacted),
       get: plain(Packets.get),
@@ -189,7 +189,7 @@ export const governanceCalls = (calls: Calls): Governance => {
     loop: {
       state: plain(Loop.state),
       next: ({ receipt, state, turns, bound }) => {
-        const next = Loop.next(receipt as LoopReceipt | undefined, state as unknown as LoopState, {
+        const next = Loop.next(receipt, state, {
           turns,
           ...(bound === undefined ? {} : { bound })
         })

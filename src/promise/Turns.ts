@@ -3,8 +3,9 @@
  * Promise: the same commands and reads as `coppice/governance`, under the same names and with the same refusals; the process that
  * calls is the one that drives the turn. Rules: G70 to G75, G80 to G82, G86.
  */
+import type { Continuation, Fence, Items, OfGoal, Read, Todo, Write } from "./Governance.ts"
+import type { Amounts, Owed, Spend } from "./Quota.ts"
 import type { ReportedUsage } from "./Usage.ts"
-import type { Amounts, Continuation, Fence, Items, OfGoal, Owed, Read, Spend, Todo, Write } from "./Governance.ts"
 
 /** A source at one of its revisions. */
 export interface ReadRevision {
@@ -14,12 +15,15 @@ export interface ReadRevision {
 
 // --- turns -----------------------------------------------------------------------------------------------------------
 
+/** A process, told apart from later ones with its number; null where the system does not say. */
 export interface ProcessIdentity {
   readonly pid: number
+  /** Clock ticks since the machine started. */
   readonly startTime: string | null
   readonly bootId: string | null
   readonly pidNamespace: string | null
 }
+/** What the host's launcher vouches for: that the process dies with ours, and that ending it ends all that it started. */
 export interface Guarantee {
   readonly diesWithParent: boolean
   readonly wholeTree: boolean
@@ -33,10 +37,12 @@ export interface HostResult {
   /** Digest of the full result, which is kept outside the authority. */
   readonly digest: string | null
   readonly usd: number | "unknown"
+  /** Milliseconds; null where nobody took the time. */
   readonly wallMs: number | null
   /** True when every process of the executor was seen to be gone; null for a host without one. */
   readonly provenGone: boolean | null
 }
+/** What recovery does with a turn; `readBackOrRetry`: its host may have been started, and is never started blindly again. */
 export type NextStep = "run" | "readBackOrRetry" | "validate" | "settle" | "close" | "none"
 
 /** A turn as it is kept; `turns.get` and `turns.resume` add what recovery does with it. */
@@ -63,15 +69,22 @@ export interface TurnRecord {
     readonly startedAt: number
     /** Why the turn was tried again; null for the first attempt. */
     readonly retry: string | null
+    /** The kind of host; absent where the caller did not say. */
     readonly host?: string
+    /** How it failed, where the turn was tried again upon it, and the effect under which its cost stands. */
+    readonly failure?: { readonly class: string; readonly check: string }
+    readonly effectId?: string
   }[]
   readonly result: HostResult | null
-  /** What the providers say of its tokens; null: nobody said. */
+  /** The tokens of its last dispatch; null: nobody said. `total` is null where some message did not say. */
   readonly usage: { readonly total: number | null; readonly messages: number; readonly repeated: number } | null
+  /** The acceptance, or why nothing was validated; null: it is not judged yet. */
   readonly verdict: { readonly acceptance: string | null; readonly note: string | null } | null
+  /** Null while it is not settled. */
   readonly settlement: string | null
+  /** `lost`: its process died; `failed`: the caller ended it; `supervisionFailed`: an executor may still run. */
   readonly failure: { readonly class: "lost" | "failed" | "supervisionFailed"; readonly reason: string } | null
-  /** What it was admitted under. */
+  /** What it was admitted under: also the digest of the requirement and, once one was issued, the context packet. */
   readonly context:
     | (TurnContext & {
         readonly requirement?: string
@@ -79,11 +92,14 @@ export interface TurnRecord {
         readonly packet?: string
       })
     | null
+  /** UTC milliseconds. */
   readonly admittedAt: number
   readonly changedAt: number
 }
 export interface TurnContext {
+  /** Of the todo; null: as it is at admission. */
   readonly requirementRevision: number | null
+  /** Of the context that the caller gives; null: it gives none. */
   readonly digest: string | null
 }
 export interface Turn extends TurnRecord {
@@ -94,6 +110,7 @@ export interface Turn extends TurnRecord {
 type OfTurn = { readonly turn: string }
 
 export interface TurnCalls {
+  /** Admits a turn and holds its bound in one commit; this process drives it. */
   readonly admit: Write<
     OfGoal & {
       readonly agent: string
@@ -104,6 +121,7 @@ export interface TurnCalls {
     },
     TurnRecord
   >
+  /** That the host is about to be started. */
   readonly saveAttempt: Write<
     OfTurn & {
       readonly fence: Fence
@@ -114,16 +132,21 @@ export interface TurnCalls {
     },
     TurnRecord
   >
+  /** Which process the host is, as soon as it is known. */
   readonly executorStarted: Write<
     OfTurn & { readonly executor: ProcessIdentity; readonly guarantee?: Guarantee },
     TurnRecord
   >
+  /** What the host gave, a failure too. */
   readonly recordResult: Write<
     OfTurn & { readonly result: HostResult; readonly usage?: readonly ReportedUsage[] },
     TurnRecord
   >
+  /** The acceptance of the turn, or (null, with a `note`) why there is none. */
   readonly recordVerdict: Write<OfTurn & { readonly acceptance: string | null; readonly note?: string }, TurnRecord>
+  /** Ends a settled turn. */
   readonly close: Write<OfTurn, TurnRecord>
+  /** Ends a turn that will not be settled, and records its cost. */
   readonly fail: Write<
     OfTurn & {
       readonly reason: string
@@ -134,12 +157,32 @@ export interface TurnCalls {
     },
     TurnRecord & { readonly owed: readonly Owed[] }
   >
+  /** Takes over an open turn whose process has died; `next` says what recovery does with it. */
   readonly resume: Write<OfTurn & { readonly fence?: Fence }, Turn>
+  /** Starts a failed turn over, under the same id and a new bound. */
   readonly retry: Write<
     OfTurn & { readonly fence: Fence; readonly bound: Amounts; readonly reason: string },
     TurnRecord
   >
+  /** Ends the last attempt as failed, with its cost, and saves the next one with a bound of its own, in one commit. */
+  readonly retryAttempt: Write<
+    OfTurn & {
+      readonly fence: Fence
+      /** How the last attempt failed; the policy tries some classes again, and those not for ever. */
+      readonly failure: { readonly class: string; readonly check: string }
+      /** What it cost; `"unknown"` keeps its bound, which is then owed. Its slot goes on to the next attempt. */
+      readonly spend: Spend
+      readonly usage?: readonly ReportedUsage[]
+      /** The most that the next attempt may cost. */
+      readonly bound: Amounts
+      /** Null or absent: the launcher vouches for nothing. */
+      readonly guarantee?: Guarantee | null
+      readonly host?: string
+    },
+    TurnRecord
+  >
   readonly get: Read<OfTurn, Turn & { readonly owed: readonly Owed[] }>
+  /** Oldest first; `owed` where one goal was asked for. */
   readonly list: Read<
     { readonly goal?: string; readonly state?: TurnRecord["state"] },
     Items<Turn> & { readonly owed?: readonly Owed[] }
