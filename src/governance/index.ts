@@ -41,8 +41,9 @@ export {
 export { type Agent, Agents, type Budget, type Closure, type Goal, type GoalState } from "./Goal.ts"
 export { type GoalDebts, Goals } from "./GoalClosure.ts"
 export * from "./GovernanceError.ts"
-export { type Binding, type Lease, Leases, leaseTtl, type LeaseView, type PreviousGrant } from "./Lease.ts"
+export { type Binding, type Lease, leaseTtl, type LeaseView, type PreviousGrant } from "./Lease.ts"
 export { leaseHolds } from "./LeaseAuthority.ts"
+export { Leases } from "./LeaseGrant.ts"
 export { Loop } from "./Loop.ts"
 export {
   type Disposition,
