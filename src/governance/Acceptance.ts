@@ -13,7 +13,7 @@ import { AcceptanceInvalid, type NotFound, notFound, type RevisionConflict } fro
 import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
 import type { Load } from "./Module.ts"
 import { requirementOf } from "./Requirement.ts"
-import { loadSources, newestReads, type ReadRevision, ReadRevisions } from "./Source.ts"
+import { loadSources, newestReads, type ReadRevision, ReadRevisions } from "./SourceRecord.ts"
 import { atRevision, todoTable } from "./TodoRecord.ts"
 import { turnTable } from "./TurnRecord.ts"
 

@@ -9,7 +9,7 @@ import type { GateKind, Lane } from "./GateRecord.ts"
 import type { Budget, GoalState } from "./Goal.ts"
 import { ContextTooLarge } from "./GovernanceError.ts"
 import type { Figures } from "./QuotaSum.ts"
-import type { ReadRevision } from "./Source.ts"
+import type { ReadRevision } from "./SourceRecord.ts"
 
 // --- what a packet holds ---------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import { undelivered } from "./DeliveryRecord.ts"
 import { loadOpenGates } from "./GateRecord.ts"
 import { row } from "./Handler.ts"
 import type { Load } from "./Module.ts"
-import { openSources } from "./Source.ts"
+import { openSources } from "./SourceRecord.ts"
 
 /** What is open of one kind: how many, and the ids of the first hundred. */
 export interface OpenPart {

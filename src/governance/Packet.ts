@@ -44,7 +44,7 @@ import {
   revisionsOf,
   type SourceRead,
   type SourceRecord
-} from "./Source.ts"
+} from "./SourceRecord.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
 import { observing } from "./Turn.ts"
 import { leaseOf } from "./TurnAdmission.ts"

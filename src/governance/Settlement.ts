@@ -37,7 +37,7 @@ import { attempts, loadObligationsOver, met, type ObligationRecord, unobliged } 
 import { closed, Spend, spendReserved, spendUnreserved } from "./QuotaLedger.ts"
 import { loadOwed, type Owed, owedBy, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
 import { type Stale, staleness } from "./Requirement.ts"
-import { loadNamedReads, loadRequired, readsOfGoal, type SourceRecord } from "./Source.ts"
+import { loadNamedReads, loadRequired, readsOfGoal, type SourceRecord } from "./SourceRecord.ts"
 import { Continuation, completeTodo, successorsOf } from "./Todo.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
 import { inPhase, type TurnRecord, turnTable } from "./TurnRecord.ts"

@@ -31,7 +31,7 @@ import { loadObligationsOn, type ObligationRecord, unobliged } from "./Obligatio
 import { spendUnreserved } from "./QuotaLedger.ts"
 import { loadOwed, type Owed, owedBy } from "./ReservationRecord.ts"
 import { loadDependents } from "./ReadyQueue.ts"
-import { loadNamedReads, readsOfGoal, RequiredReads } from "./Source.ts"
+import { loadNamedReads, readsOfGoal, RequiredReads } from "./SourceRecord.ts"
 import { atRevision, type ContinuationRecord, revised, type TodoRecord, todoState, todoTable } from "./TodoRecord.ts"
 
 export type { ContinuationRecord, TodoRecord } from "./TodoRecord.ts"

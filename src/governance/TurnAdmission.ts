@@ -32,7 +32,7 @@ import {
   reservationTable
 } from "./ReservationRecord.ts"
 import { requirementOf } from "./Requirement.ts"
-import { loadRequired, readableAll, revisionsOf, type SourceRecord } from "./Source.ts"
+import { loadRequired, readableAll, revisionsOf, type SourceRecord } from "./SourceRecord.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
 import { inFlight, type Observed, openTurn, sameProcess, seenAlive, seenBy } from "./TurnFence.ts"
 import { type AdmittedContext, inPhase, TurnContext, type TurnRecord, turnTable } from "./TurnRecord.ts"

@@ -8,7 +8,7 @@ import type { ProcessIdentity, SpawnGuarantee } from "../base/Spawn.ts"
 import { Usd } from "./Field.ts"
 import { PhaseOrder } from "./GovernanceError.ts"
 import { recordTable } from "./Handler.ts"
-import type { ReadRevision } from "./Source.ts"
+import type { ReadRevision } from "./SourceRecord.ts"
 
 export const phases = ["admit", "execute", "result", "validate", "settle", "close"] as const
 export type Phase = (typeof phases)[number]

@@ -13,7 +13,7 @@ import type { Migration } from "../sqlite/Database.ts"
 import { effectTables } from "./EffectRecord.ts"
 import { packetTables } from "./Packet.ts"
 import { readyQueueTables } from "./ReadyQueue.ts"
-import { sourceTables } from "./Source.ts"
+import { sourceTables } from "./SourceRecord.ts"
 
 /** Step 3, entity by entity: each file that teaches an entity's rules exports its tables. */
 const complete: readonly string[] = [

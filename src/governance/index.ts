@@ -77,13 +77,8 @@ export type { Spend } from "./QuotaLedger.ts"
 export type { AccountFigures, EventReceipt, Figures, Window } from "./QuotaSum.ts"
 export type { CostRole, Owed, Reservation } from "./ReservationRecord.ts"
 export type { ArtifactFault, SpendArtifact, SpendArtifacts, UnreadableEvidence } from "./SpendEvidence.ts"
-export {
-  type ReadRevision,
-  type SourceRead,
-  type SourceRecord,
-  Sources,
-  type SourceView
-} from "./Source.ts"
+export { Sources, type SourceView } from "./Source.ts"
+export type { ReadRevision, SourceRead, SourceRecord } from "./SourceRecord.ts"
 export type { UsageFigures, UsageRecord } from "./Usage.ts"
 export { type Settlement, type SettlementOutcome, Settlements } from "./Settlement.ts"
 export type { Continuation, TodoSpec } from "./Todo.ts"
