@@ -1,7 +1,7 @@
 /**
  * Issuing context packets to turns, their acknowledgement, and what is known of the memory they went into.
  * Promise: a packet is taken from one snapshot, and the turn is from then on under exactly what the packet says; a packet that
- * was never acknowledged counts as lost. Rules: G14, G86; V5. What a packet holds: ContextPacket.ts.
+ * was never acknowledged counts as lost. Rules: G14, G86; V5. Its record: PacketRecord.ts.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -10,10 +10,8 @@ import {
   buildPacket,
   type ContextContent,
   type Continuity,
-  type PacketBody,
   type PacketDecision,
-  type PacketGate,
-  type SectionDigests
+  type PacketGate
 } from "./ContextPacket.ts"
 import { DigestText, Fence, IdText, Summary } from "./Field.ts"
 import { concerns, type GateRecord, gateActions, loadQuestions, occasionOf, standing } from "./GateRecord.ts"
@@ -29,17 +27,17 @@ import {
   type SourceState,
   type TurnInFlight
 } from "./GovernanceError.ts"
-import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
+import { decided, fact, type Handlers, handler } from "./Handler.ts"
 import { Binding, type LeaseRecord, loadLease } from "./Lease.ts"
 import type { Load } from "./Module.ts"
 import { loadObligationsOver, type ObligationRecord } from "./ObligationRecord.ts"
+import { type ContinuityRecord, continuityTable, type PacketRecord, packetTable } from "./PacketRecord.ts"
 import { type Account, figures, loadAccounts, showHeld } from "./QuotaSum.ts"
-import { type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
 import { requirementOf } from "./Requirement.ts"
+import { type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
 import {
   loadReadBy,
   loadRequired,
-  type ReadRevision,
   readableAll,
   revisionsOf,
   type SourceRead,
@@ -50,105 +48,6 @@ import { observing } from "./Turn.ts"
 import { leaseOf } from "./TurnAdmission.ts"
 import { driven, known, seenBy } from "./TurnFence.ts"
 import { inPhase, type TurnRecord, turnTable } from "./TurnRecord.ts"
-
-// --- model -----------------------------------------------------------------------------------------------------------
-
-/** A packet as it is kept, journaled and shown. */
-export interface PacketRecord {
-  readonly id: string
-  readonly goal: string
-  readonly agent: string
-  readonly todo: string
-  readonly turn: string
-  /** The session that it went to; null: nobody vouched that one remembers. */
-  readonly session: Binding | null
-  readonly kind: PacketBody["kind"]
-  readonly why: PacketBody["why"]
-  /** Of the body: what an executor echoes to say that it has it. */
-  readonly digest: string
-  /** Of the body's canonical JSON. */
-  readonly bytes: number
-  /** As the executor counted them; null while it is not known. */
-  readonly tokens: number | null
-  readonly sections: SectionDigests
-  readonly reads: readonly ReadRevision[]
-  readonly body: PacketBody
-  readonly issuedAt: number
-  readonly acknowledgedAt: number | null
-}
-
-/** What is known of the memory of a session. */
-export interface ContinuityRecord {
-  readonly goal: string
-  readonly agent: string
-  readonly session: string
-  readonly generation: number
-  /** The packet that was issued last. */
-  readonly packet: string
-  readonly lost: "compaction" | null
-  readonly changedAt: number
-}
-
-export const packetTable = recordTable<PacketRecord>("packet", ["id"], {
-  id: "value",
-  goal: "value",
-  agent: "value",
-  todo: "value",
-  turn: "value",
-  session: "json",
-  kind: "value",
-  why: "value",
-  digest: "value",
-  bytes: "value",
-  tokens: "value",
-  sections: "json",
-  reads: "json",
-  body: "json",
-  issuedAt: "value",
-  acknowledgedAt: "value"
-})
-
-export const continuityTable = recordTable<ContinuityRecord>("continuity", ["goal", "agent", "session"], {
-  goal: "value",
-  agent: "value",
-  session: "value",
-  generation: "value",
-  packet: "value",
-  lost: "value",
-  changedAt: "value"
-})
-
-export const packetTables = `
-CREATE TABLE packet (
-  id TEXT PRIMARY KEY,
-  goal TEXT NOT NULL REFERENCES goal (id),
-  agent TEXT NOT NULL,
-  todo TEXT NOT NULL REFERENCES todo (id),
-  turn TEXT NOT NULL,
-  session TEXT,
-  kind TEXT NOT NULL CHECK (kind IN ('complete', 'delta')),
-  why TEXT NOT NULL,
-  digest TEXT NOT NULL,
-  bytes INTEGER NOT NULL,
-  tokens INTEGER,
-  sections TEXT NOT NULL,
-  reads TEXT NOT NULL,
-  body TEXT NOT NULL,
-  issued_at BIGINT NOT NULL,
-  acknowledged_at BIGINT
-);
-CREATE INDEX packet_turn ON packet (turn, issued_at, id);
-CREATE TABLE continuity (
-  goal TEXT NOT NULL REFERENCES goal (id),
-  agent TEXT NOT NULL,
-  session TEXT NOT NULL,
-  generation INTEGER NOT NULL,
-  packet TEXT NOT NULL,
-  lost TEXT,
-  changed_at BIGINT NOT NULL,
-  PRIMARY KEY (goal, agent, session)
-);
-`
 
 // --- issuing ---------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import { leaseTables } from "./Lease.ts"
 import { usageTables } from "./Usage.ts"
 import type { Migration } from "../sqlite/Database.ts"
 import { effectTables } from "./EffectRecord.ts"
-import { packetTables } from "./Packet.ts"
+import { packetTables } from "./PacketRecord.ts"
 import { readyQueueTables } from "./ReadyQueue.ts"
 import { sourceTables } from "./SourceRecord.ts"
 

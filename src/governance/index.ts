@@ -70,7 +70,8 @@ export type {
   PacketStop,
   PacketWhy
 } from "./ContextPacket.ts"
-export { type ContinuityRecord, type PacketRecord, Packets } from "./Packet.ts"
+export { Packets } from "./Packet.ts"
+export type { ContinuityRecord, PacketRecord } from "./PacketRecord.ts"
 export { triedAgain, triesOf } from "./RetryPolicy.ts"
 export { Quota, type RoleFigures, type QuotaHistoryEntry, type QuotaStatus } from "./Quota.ts"
 export type { Spend } from "./QuotaLedger.ts"
