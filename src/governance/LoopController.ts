@@ -11,7 +11,7 @@ import { type InvalidInput, LoopInputStale } from "./GovernanceError.ts"
 import { invalidInput } from "./Handler.ts"
 import type { Withheld } from "./NextWork.ts"
 import type { AccountFigures } from "./QuotaSum.ts"
-import type { SettlementOutcome } from "./Settlement.ts"
+import type { SettlementOutcome } from "./SettlementRecord.ts"
 import type { NextStep } from "./TurnRecord.ts"
 
 // --- what it is given ------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import {
 import { decided, fact, type Handlers, handler } from "./Handler.ts"
 import type { Load } from "./Module.ts"
 import { attempts, met, type ObligationRecord, obligationTable } from "./ObligationRecord.ts"
-import { settlementTable, type SettlementRecord } from "./Settlement.ts"
+import { settlementTable, type SettlementRecord } from "./SettlementRecord.ts"
 import { todoState, todoTable } from "./TodoRecord.ts"
 import { type TurnRecord, turnTable } from "./TurnRecord.ts"
 

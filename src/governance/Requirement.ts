@@ -7,7 +7,7 @@
 import { digestJson, type Json } from "../base/Digest.ts"
 import type { AcceptanceRecord } from "./Acceptance.ts"
 import type { GoalRecord } from "./Goal.ts"
-import type { SettlementOutcome } from "./Settlement.ts"
+import type { SettlementOutcome } from "./SettlementRecord.ts"
 import { missingReads, type ReadRevision, revisionsOf, type SourceRecord } from "./SourceRecord.ts"
 import type { TodoRecord } from "./TodoRecord.ts"
 import type { TurnRecord } from "./TurnRecord.ts"

@@ -10,10 +10,10 @@ import { type AcceptanceRecord, acceptanceTable, carries, invalid } from "./Acce
 import { reader, writer } from "./Authority.ts"
 import { type CandidateRecord, candidateTable } from "./CandidateRecord.ts"
 import { resultOf } from "./DeliveryRecord.ts"
-import { DigestText, Fence, IdText, Ids, Summary } from "./Field.ts"
 import type { EffectUnresolved } from "./EffectError.ts"
 import { loadUnresolvedOf, noneUnresolved } from "./EffectRecord.ts"
 import { type EvidenceRecord, loadEvidence, ofGoal } from "./Evidence.ts"
+import { DigestText, Fence, IdText, Ids, Summary } from "./Field.ts"
 import { type GateAction, type GateRecord, loadGates, occasionOf, passGates } from "./GateRecord.ts"
 import { activeGoal, type GoalRecord, loadGoal } from "./Goal.ts"
 import {
@@ -30,80 +30,20 @@ import {
   type ReservationClosed,
   type TodoState
 } from "./GovernanceError.ts"
-import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
+import { decided, fact, type Handlers, handler } from "./Handler.ts"
 import { type LeaseRecord, loadLease, passFence, released } from "./Lease.ts"
 import type { DecideContext, JournalEvent, Load } from "./Module.ts"
 import { attempts, loadObligationsOver, met, type ObligationRecord, unobliged } from "./ObligationRecord.ts"
 import { closed, Spend, spendReserved, spendUnreserved } from "./QuotaLedger.ts"
+import { staleness } from "./Requirement.ts"
 import { loadOwed, type Owed, owedBy, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
-import { type Stale, staleness } from "./Requirement.ts"
+import { type Settlement, SettlementOutcome, type SettlementRecord, settlementTable } from "./SettlementRecord.ts"
 import { loadNamedReads, loadRequired, readsOfGoal, type SourceRecord } from "./SourceRecord.ts"
 import { Continuation, completeTodo, successorsOf } from "./Todo.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
 import { inPhase, type TurnRecord, turnTable } from "./TurnRecord.ts"
 
-// --- model -----------------------------------------------------------------------------------------------------------
-
-/** `accepted` needs a passed acceptance. Every other outcome settles the cost and says what the work came to. */
-export const SettlementOutcome = Schema.Literals([
-  "accepted",
-  "progress",
-  "failed",
-  "inconclusive",
-  "unavailable",
-  "staleContext"
-])
-export type SettlementOutcome = typeof SettlementOutcome.Type
-
-export interface SettlementRecord {
-  readonly id: string
-  readonly effectId: string
-  readonly goal: string
-  readonly todo: string
-  readonly turn: string | null
-  readonly outcome: SettlementOutcome
-  readonly accepted: boolean
-  readonly acceptance: string | null
-  readonly candidate: string | null
-  readonly evidence: readonly string[]
-  readonly reservation: string
-  /** Digest of what was settled; another content under the same effect id is a conflict. */
-  readonly content: string
-  readonly settledAt: number
-}
-
-/** The receipt: what was settled, and what it made of todo and cost. */
-export interface Settlement extends SettlementRecord {
-  readonly todoState: TodoRecord["state"]
-  readonly successors: readonly string[]
-  readonly spend: Spend
-  readonly owed: readonly Owed[]
-  /** There when the requirement or a required read changed while the turn ran, and no validator ran against the new one (G86). */
-  readonly stale?: Stale
-  /** The delivery of an accepted or final result, where the todo has an origin (G91). */
-  readonly delivery?: string
-}
-
-export const settlementTable = recordTable<SettlementRecord & { readonly receipt: Settlement }>(
-  "settlement",
-  ["effectId"],
-  {
-    effectId: "value",
-    id: "value",
-    goal: "value",
-    todo: "value",
-    turn: "value",
-    outcome: "value",
-    accepted: "flag",
-    acceptance: "value",
-    candidate: "value",
-    evidence: "json",
-    reservation: "value",
-    content: "value",
-    settledAt: "value",
-    receipt: "json"
-  }
-)
+// --- payload ---------------------------------------------------------------------------------------------------------
 
 const Settle = Schema.Struct({
   effectId: IdText,

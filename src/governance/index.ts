@@ -81,7 +81,8 @@ export type { ArtifactFault, SpendArtifact, SpendArtifacts, UnreadableEvidence }
 export { Sources, type SourceView } from "./Source.ts"
 export type { ReadRevision, SourceRead, SourceRecord } from "./SourceRecord.ts"
 export type { UsageFigures, UsageRecord } from "./Usage.ts"
-export { type Settlement, type SettlementOutcome, Settlements } from "./Settlement.ts"
+export { Settlements } from "./Settlement.ts"
+export type { Settlement, SettlementOutcome } from "./SettlementRecord.ts"
 export type { Continuation, TodoSpec } from "./Todo.ts"
 export type { ContinuationRecord, TodoRecord } from "./TodoRecord.ts"
 export {
