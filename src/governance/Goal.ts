@@ -1,7 +1,7 @@
 /**
  * Goals, and the agents that are registered with them.
  * Promise: a goal below which nothing may start says so (`GoalNotActive`) to every lane alike; its budget holds real
- * limits only, zero among them. Rules: G10 (states), G13, G50; C56, C58. Sums of what was spent are in Quota.ts.
+ * limits only, zero among them. Rules: G10 (states), G13, G50; C56, C58. Sums of what was spent are in QuotaSum.ts.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
