@@ -39,8 +39,9 @@ import { staleness } from "./Requirement.ts"
 import { loadOwed, type Owed, owedBy, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
 import { type Settlement, SettlementOutcome, type SettlementRecord, settlementTable } from "./SettlementRecord.ts"
 import { loadNamedReads, loadRequired, readsOfGoal, type SourceRecord } from "./SourceRecord.ts"
-import { Continuation, completeTodo, successorsOf } from "./Todo.ts"
+import { completeTodo } from "./TodoEnd.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
+import { Continuation, successorsOf } from "./TodoSpec.ts"
 import { inPhase, type TurnRecord, turnTable } from "./TurnRecord.ts"
 
 // --- payload ---------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 /**
  * The record of a todo, and who may take it when.
  * Promise: deferred work with an unmet condition is never taken; each reason why an agent may not take a todo is named.
- * Rules: G20, G22. The commands are in Todo.ts, choosing among todos in NextWork.ts.
+ * Rules: G20, G22. The commands are in Todo.ts and TodoEnd.ts, choosing among todos in NextWork.ts.
  */
 import * as Result from "effect/Result"
 import type { Origin } from "./DeliveryRecord.ts"

@@ -84,7 +84,7 @@ export type { ReadRevision, SourceRead, SourceRecord } from "./SourceRecord.ts"
 export type { UsageFigures, UsageRecord } from "./Usage.ts"
 export { Settlements } from "./Settlement.ts"
 export type { Settlement, SettlementOutcome } from "./SettlementRecord.ts"
-export type { Continuation, TodoSpec } from "./Todo.ts"
+export type { Continuation, TodoSpec } from "./TodoSpec.ts"
 export type { ContinuationRecord, TodoRecord } from "./TodoRecord.ts"
 export {
   type HostResult,
