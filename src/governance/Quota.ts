@@ -19,7 +19,7 @@ import {
   type QuotaExceeded,
   type ReservationClosed
 } from "./GovernanceError.ts"
-import { decided, type Handlers, handler } from "./Handler.ts"
+import { decided, type Handlers, handler, row } from "./Handler.ts"
 import { type LeaseRecord, loadLease, passWayOut } from "./Lease.ts"
 import type { JournalEvent, Load } from "./Module.ts"
 import {
@@ -50,7 +50,15 @@ import {
   reservationTable,
   showReservation
 } from "./ReservationRecord.ts"
-import { knownTotal, loadCounted, recordUsage, type UsageOwner, UsageReport } from "./Usage.ts"
+import {
+  knownTotal,
+  loadCounted,
+  recordUsage,
+  type UsageOwner,
+  UsageReport,
+  usageTable,
+  withdrawUsage
+} from "./Usage.ts"
 
 // --- commands --------------------------------------------------------------------------------------------------------
 
@@ -94,6 +102,8 @@ interface SpendState {
   readonly accounts: readonly Account[]
   readonly known: ReservationRecord | undefined
   readonly named: ReservationRecord | undefined
+  /** The open turn whose reservation is named. */
+  readonly turn: string | undefined
   readonly lease: LeaseRecord | undefined
   readonly counted: ReadonlySet<string>
 }
@@ -113,15 +123,34 @@ function* loadSpend(
   now: number
 ): Load<SpendState> {
   const goal = yield* loadGoal(input.goal)
+  const named = input.reservation === undefined ? undefined : yield* reservationTable.first("id = ?", input.reservation)
   return {
     goal,
     accounts: yield* loadAccounts(goal, yield* loadAgent(input.goal, input.agent), now),
     known: yield* reservationTable.first("effect_id = ?", input.effectId),
-    named: input.reservation === undefined ? undefined : yield* reservationTable.first("id = ?", input.reservation),
+    named,
+    turn: named === undefined ? undefined : yield* loadTurnOf(named),
     lease: input.todo === undefined ? undefined : yield* loadLease(input.todo),
     counted: yield* loadCounted(input.goal, input.usage)
   }
 }
+
+/** The open turn that this is the reservation of. A cost may name a turn as its owner without being the turn's own. */
+function* loadTurnOf({ id, turn }: ReservationRecord): Load<string | undefined> {
+  if (turn === null) return undefined
+  const found = yield* row("SELECT id FROM turn WHERE id = ? AND reservation = ? AND state = 'open'", turn, id)
+  return found === undefined ? undefined : String(found["id"])
+}
+
+/** What a turn costs and used is recorded once, by the turn: a second report could only replace it, and close it for the turn. */
+const ofTurn = (turn: string, { effectId }: ReservationRecord): IdentityConflict =>
+  new IdentityConflict({
+    message: `Effect ${effectId} is that of turn ${turn}; its cost is recorded when the turn is settled or fails.`,
+    remedy:
+      "Settle the turn with Settlements.settle or end it with Turns.fail. A further cost has an effect id of its own.",
+    kind: "effect",
+    id: effectId
+  })
 
 const sameEffect = (known: ReservationRecord): IdentityConflict =>
   new IdentityConflict({
@@ -163,7 +192,12 @@ function* loadBooked(id: string, now: number) {
   const goal = yield* loadGoal(held.goal)
   const accounts = yield* loadAccounts(goal, undefined, now)
   const windowMs = goal === undefined ? null : limitsOf(goal).windowMs
-  return { held, accounts, counted: yield* loadTotals({ goal: held.goal, reservation: id, windowMs }, now) }
+  return {
+    held,
+    accounts,
+    counted: yield* loadTotals({ goal: held.goal, reservation: id, windowMs }, now),
+    used: yield* usageTable.first("effect_id = ?", held.effectId)
+  }
 }
 
 /** What was reported of a cost's tokens, and the spend with them where they are known and it names none. */
@@ -197,6 +231,7 @@ const spendCommand = handler({
         }
         if (named.effectId !== input.effectId) return yield* Result.fail(sameEffect(named))
         if (named.state !== "open") return yield* Result.fail(closed(named))
+        if (state.turn !== undefined) return yield* Result.fail(ofTurn(state.turn, named))
         const { spend, usage } = used(named, input, state, context.now)
         return booked(
           "spend",
@@ -233,7 +268,7 @@ const trueUp = handler({
 
 const VoidQuota = Schema.Struct({ reservation: IdText, reason: Summary })
 
-/** Voids a reservation under which nothing was dispatched, or takes back a recorded spend: its own amount, once (G52). */
+/** Voids a reservation under which nothing was dispatched, or takes back a recorded spend: its own amount and tokens, once (G52). */
 const voidCommand = handler({
   type: "voidQuota",
   payload: VoidQuota,
@@ -246,7 +281,9 @@ const voidCommand = handler({
     const taken = (undispatched ? voidReserved : voidSpent)(held, input.reason, now)
     // What has left the window leaves it no second time.
     const change = { reserved: negated(counted.reserved), spent: negated(counted.spent) }
-    return Result.succeed(booked("void", taken, state, now, change))
+    return Result.succeed(
+      booked("void", taken, state, now, change, state.used === undefined ? [] : [withdrawUsage(state.used)])
+    )
   }
 })
 
@@ -262,7 +299,10 @@ export const Quota = {
     Reservation,
     QuotaExceeded | BoundMissing | GoalNotActive | NotFound | IdentityConflict | LeaseLost | LeaseHeld
   >("work", "reserveQuota"),
-  /** Records what an effect cost, once. Errors: `ReservationClosed`, `IdentityConflict`, `NotFound`, lease errors. */
+  /**
+   * Records what an effect cost, once; what a turn cost is recorded by the turn. Errors: `ReservationClosed`, `IdentityConflict`
+   * (recorded under another reservation, or the effect of an open turn), `NotFound`, lease errors.
+   */
   spend: writer<
     typeof SpendQuota.Type,
     Reservation & EventReceipt,
@@ -273,7 +313,7 @@ export const Quota = {
     "work",
     "trueUpQuota"
   ),
-  /** Gives back an undispatched reservation, or takes back a spend. Errors: `ReservationClosed`, `NotFound`. */
+  /** Gives back an undispatched reservation, or takes back a spend with the tokens reported under it. Errors: `ReservationClosed`, `NotFound`. */
   void: writer<typeof VoidQuota.Type, Reservation & EventReceipt, ReservationClosed | NotFound>("work", "voidQuota"),
   ...quotaReads
 }

@@ -79,6 +79,7 @@ CREATE TABLE usage_message (
   effect_id TEXT NOT NULL,
   PRIMARY KEY (goal, message)
 );
+CREATE INDEX usage_message_effect ON usage_message (effect_id);
 `
 
 export const usageTable = recordTable<UsageRecord>("usage", ["effectId"], {
@@ -109,6 +110,12 @@ export const usageTable = recordTable<UsageRecord>("usage", ["effectId"], {
 type Recorded = UsageRecord & { readonly keys: readonly string[] }
 
 export const projectUsage = (event: JournalEvent): readonly Statement[] => {
+  if (event.type === "usage.withdrawn") {
+    return ["usage", "usage_message"].map((table) => ({
+      sql: `DELETE FROM ${table} WHERE effect_id = ?`,
+      params: [event.entity]
+    }))
+  }
   const { keys, ...record } = event.data as unknown as Recorded
   return [
     usageTable.put(record),
@@ -118,6 +125,9 @@ export const projectUsage = (event: JournalEvent): readonly Statement[] => {
     }))
   ]
 }
+
+/** A cost is taken back, and its tokens with it: whoever reports the same messages under the right effect counts them. */
+export const withdrawUsage = (record: UsageRecord): JournalEvent => fact("usage.withdrawn", record.effectId, record)
 
 /** The messages of a report that count already in the goal. */
 export function* loadCounted(goal: string, report: UsageReport | undefined): Load<ReadonlySet<string>> {

@@ -188,13 +188,28 @@ const goalRule: Rule = {
   }
 }
 
+/** Tokens of an effect are told once; they are taken back only with their cost. */
+const usageRule: Rule = {
+  step: (was, _, entry, told) => {
+    const withdrawn = entry.type === "usage.withdrawn"
+    const voided = told.command.some(
+      (other) => other.type === "quota.void" && (other.data as Record_)["reservation"]["effectId"] === entry.entity
+    )
+    return wrong(
+      withdrawn ? was !== undefined && voided : was === undefined,
+      `${entry.type} of an effect a second time`
+    )
+  }
+}
+
 const rules: Readonly<Record<string, readonly Rule[]>> = {
   goal: [goalRule],
   todo: [todoRule],
   lease: [leaseRule],
   turn: [turnRule],
   settlement: [settlementRule],
-  quota: [ledgerRule()]
+  quota: [ledgerRule()],
+  usage: [usageRule]
 }
 
 // --- the walk --------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@ import { assert, describe, test } from "vitest"
 import { normaliseUsage, type ReportedUsage } from "../../src/base/TokenUsage.ts"
 import { Goals, Quota, Settlements, Turns } from "../../src/governance/index.ts"
 import { hold, newBench, newGoal, newTodo, seed } from "./authority.ts"
+import { checkInvariants } from "./invariants.ts"
 
 const k = (known: number, unknown = 0) => ({ known, unknown })
 
@@ -246,4 +247,58 @@ test("G56 G6 a provider's raw record is kept whole where it is short and public,
   const refused = await bench.fails(Quota.spend({ goal: goal.id, effectId: "n", spend: { usd: 0 }, usage: negative }))
   assert.equal(refused.code, "INVALID_INPUT")
   assert.equal((await bench.run(Effect.result(Goals.get({ goal: goal.id }))))._tag, "Success")
+})
+
+test("G51 G53 G56 what a turn used is told once: a spend on its reservation is refused and wipes nothing, and the turn settles", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench, { usd: 10, slots: 10, tokens: 1000 })
+  const { fence } = await hold(bench, await newTodo(bench, goal))
+  const turn = await bench.run(Turns.admit({ goal: goal.id, agent: "ada", fence, bound: { usd: 1, tokens: 300 } }))
+  await bench.run(Turns.saveAttempt({ turn: turn.id, fence }))
+  const usage = [message("m1", 101)]
+  const result = {
+    status: "ok",
+    claim: null,
+    summary: "s",
+    failure: null,
+    digest: null,
+    usd: 0.1,
+    wallMs: 1,
+    provenGone: true
+  } as const
+  await bench.run(Turns.recordResult({ turn: turn.id, result, usage }))
+  const { effectId, reservation } = turn
+  const again = Quota.spend({ goal: goal.id, effectId, reservation, spend: { usd: 0.1 }, usage })
+  assert.deepInclude(await bench.fails(again), { code: "IDENTITY_CONFLICT", id: effectId })
+  assert.deepEqual((await bench.run(Quota.usage({ goal: goal.id }))).figures.total, k(111))
+  await bench.run(Turns.recordVerdict({ turn: turn.id, acceptance: null, note: "n" }))
+  await bench.run(
+    Settlements.settle({
+      effectId,
+      goal: goal.id,
+      turn: turn.id,
+      fence,
+      outcome: "progress",
+      evidence: [],
+      spend: { usd: 0.1, tokens: 111 },
+      todo: { action: "keep" }
+    })
+  )
+  assert.equal((await bench.run(Quota.status({ goal: goal.id }))).spent.tokens, 111)
+  assert.deepEqual(checkInvariants(bench.directory), [])
+})
+
+test("G52 G56 a spend that is taken back gives its messages back: under the right effect they count", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench, { usd: 10, slots: 10, tokens: 1000 })
+  const booked = (effectId: string) =>
+    Quota.spend({ goal: goal.id, effectId, spend: { usd: 1 }, usage: [message("m1", 101)] })
+  const wrong = await bench.run(booked("wrong"))
+  await bench.run(Quota.void({ reservation: wrong.id, reason: "of another effect" }))
+  const none = await bench.run(Quota.usage({ goal: goal.id }))
+  assert.deepInclude(none.figures, { total: k(0), messages: 0, reports: 0 })
+  await bench.run(booked("right"))
+  const status = await bench.run(Quota.status({ goal: goal.id }))
+  assert.deepEqual([status.spent.tokens, status.usage.total], [111, k(111)])
+  assert.deepEqual(checkInvariants(bench.directory), [])
 })
