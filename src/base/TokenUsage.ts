@@ -5,7 +5,9 @@
  */
 import * as Schema from "effect/Schema"
 
-const Tokens = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1_000_000_000_000))
+/** The most tokens of one field and of one report: sums of many reports stay far below what a number holds exactly (2^53). */
+const mostTokens = 1_000_000_000_000
+const Tokens = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(mostTokens))
 const Name = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200))
 
 /** One message of a provider, as its own record tells it. A field that the record lacks is left out, never filled with 0. */
@@ -41,7 +43,7 @@ export interface NormalisedUsage extends Readonly<Record<Bucket, BucketCount>> {
   readonly messages: number
   /** Messages that had been counted before and added nothing. */
   readonly repeated: number
-  /** Messages whose record contradicts itself (more cached than there was). */
+  /** Messages whose record contradicts itself (more cached than there was), and all of a report that exceeds every use. */
   readonly inconsistent: number
   /** The keys of the messages that counted, where they have ids. */
   readonly keys: readonly string[]
@@ -73,6 +75,12 @@ const countsOf = ({ cached, input, cacheRead, cacheWrite, output }: ReportedUsag
   }
 }
 
+/** No report of work says so much: nothing of it is believed, rather than a part of it. */
+const beyond = (messages: readonly (Counts | undefined)[]): boolean =>
+  ([...buckets, "total"] as const).some(
+    (name) => messages.reduce((all, message) => all + (message?.[name] ?? 0), 0) > mostTokens
+  )
+
 /** Two accounts of one message: the later one corrects, and what it leaves out stays. */
 const corrected = (before: ReportedUsage | undefined, after: ReportedUsage): ReportedUsage => ({ ...before, ...after })
 
@@ -95,7 +103,8 @@ export const normaliseUsage = (
       if (!counted.has(key)) known.set(key, corrected(known.get(key), message))
     }
   }
-  const messages = [...known.values(), ...nameless].map(countsOf)
+  const said = [...known.values(), ...nameless].map(countsOf)
+  const messages = beyond(said) ? said.map(() => undefined) : said
   const sum = (name: Bucket | "total"): BucketCount => {
     const counts = messages.map((message) => (message ?? nothingKnown)[name])
     return {

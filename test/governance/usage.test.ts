@@ -302,3 +302,25 @@ test("G52 G56 a spend that is taken back gives its messages back: under the righ
   assert.deepEqual([status.spent.tokens, status.usage.total], [111, k(111)])
   assert.deepEqual(checkInvariants(bench.directory), [])
 })
+
+test("G50 G56 reports of more tokens than anybody uses are inconsistent: they stay unknown, and the goal's sums go on working", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench, { usd: 10, slots: 10 })
+  const most = 1_000_000_000_000
+  const bogus = Array.from({ length: 1000 }, () => ({
+    cached: "apart" as const,
+    input: most,
+    cacheRead: most,
+    cacheWrite: most,
+    output: most
+  }))
+  for (const effectId of ["a", "b", "c"]) {
+    await bench.run(Quota.spend({ goal: goal.id, effectId, spend: { usd: 1 }, usage: bogus }))
+  }
+  const { figures, items } = await bench.run(Quota.usage({ goal: goal.id }))
+  assert.deepEqual([figures.total, items.map(({ inconsistent }) => inconsistent)], [k(0, 3000), [1000, 1000, 1000]])
+  await bench.run(Quota.reserve({ goal: goal.id, effectId: "d", bound: { usd: 1, slots: 1 } }))
+  assert.equal((await bench.run(Quota.status({ goal: goal.id }))).spent.tokens ?? 0, 0)
+  const honest = normaliseUsage([{ cached: "apart", input: most - 3, cacheRead: 1, cacheWrite: 1, output: 1 }])
+  assert.deepEqual([honest.total, honest.inconsistent], [k(most), 0])
+})
