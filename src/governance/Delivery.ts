@@ -11,13 +11,14 @@ import type { Json } from "../base/Digest.ts"
 import { isAlive } from "../base/ProcessIdentity.ts"
 import type { ProcessIdentity } from "../base/Spawn.ts"
 import { Authority, type Keyed, reader, writeObserved, writer } from "./Authority.ts"
-import { accepted, type DeliveryRecord, deliveryTable, findUndelivered, Origin, sameOrigin } from "./DeliveryRecord.ts"
+import { changeOrigin, type ChangeOrigin, type OriginChanged, setOrigin, type SetOrigin } from "./DeliveryOrigin.ts"
+import { type DeliveryRecord, deliveryTable, findUndelivered, withdrawn } from "./DeliveryRecord.ts"
 import { IdText, Summary } from "./Field.ts"
 import { activeGoal, type GoalRecord, loadGoal } from "./Goal.ts"
 import {
   DeliveryInFlight,
   DeliveryState,
-  DeliveryUnresolved,
+  type DeliveryUnresolved,
   type GoalNotActive,
   IdentityConflict,
   type NotFound,
@@ -26,108 +27,9 @@ import {
   type TodoState
 } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler, invalidInput } from "./Handler.ts"
-import type { JournalEvent, Load } from "./Module.ts"
-import { atRevision, revised, type TodoRecord, todoState, todoTable } from "./TodoRecord.ts"
+import type { Load } from "./Module.ts"
+import type { TodoRecord } from "./TodoRecord.ts"
 import { sameProcess, thisProcess } from "./TurnFence.ts"
-
-// --- origin ----------------------------------------------------------------------------------------------------------
-
-const SetOrigin = Schema.Struct({ todo: IdText, origin: Origin })
-
-/** Set once: the same again changes nothing, another is a change and has its own command. */
-const setOrigin = handler({
-  type: "setOrigin",
-  payload: SetOrigin,
-  load: ({ todo }) => todoTable.first("id = ?", todo),
-  decide: (todo, input, { now }) =>
-    Result.gen(function* () {
-      if (todo === undefined) return yield* Result.fail(notFound("todo", input.todo))
-      if (todo.origin !== null && sameOrigin(todo.origin, input.origin)) return decided([], todo)
-      if (todo.origin !== null) {
-        return yield* Result.fail(
-          new IdentityConflict({
-            message: `Todo ${todo.id} was asked for elsewhere: its origin is set.`,
-            remedy: "Where its result goes is changed by Deliveries.changeOrigin, with a reason.",
-            kind: "origin",
-            id: todo.id
-          })
-        )
-      }
-      if (todo.state !== "open" && todo.state !== "deferred") return yield* Result.fail(todoState(todo))
-      const next = revised(todo, { origin: input.origin }, now)
-      return decided([fact("todo.originSet", todo.id, next)], next)
-    })
-})
-
-const ChangeOrigin = Schema.Struct({ todo: IdText, revision: Schema.Int, origin: Origin, reason: Summary })
-
-/** The receipt of a change: from where to where, and which results were taken along. */
-export interface OriginChanged {
-  readonly todo: string
-  readonly revision: number
-  readonly from: Origin | null
-  readonly to: Origin
-  /** Results that the old destination never got; each goes to the new one under a new id. */
-  readonly withdrawn: readonly string[]
-  readonly accepted: readonly string[]
-}
-
-/**
- * A result whose fate at the old destination is open holds the change up: it might be there already. What surely is not there
- * (never sent, or refused) is withdrawn and accepted anew, so that one delivery id never has two destinations.
- */
-const changeOrigin = handler({
-  type: "changeOrigin",
-  payload: ChangeOrigin,
-  *load({ todo }) {
-    return {
-      todo: yield* todoTable.first("id = ?", todo),
-      deliveries: yield* deliveryTable.find("todo = ? ORDER BY accepted_at, id", todo)
-    }
-  },
-  decide: ({ todo: found, deliveries }, input, context) =>
-    Result.gen(function* () {
-      if (found === undefined) return yield* Result.fail(notFound("todo", input.todo))
-      const todo = yield* atRevision(found, input.revision)
-      const open = deliveries.filter(({ state }) => state === "dispatched" || state === "unknown")
-      if (open.length > 0) {
-        return yield* Result.fail(
-          new DeliveryUnresolved({
-            message: `Whether ${open.length} result(s) of todo ${todo.id} reached the old destination is not known.`,
-            remedy: "Resolve them first: read them back, or let a person say so with Deliveries.resolve.",
-            todo: todo.id,
-            deliveries: open.map(({ id }) => id)
-          })
-        )
-      }
-      const next = revised(todo, { origin: input.origin }, context.now)
-      const events: JournalEvent[] = [fact("todo.originChanged", todo.id, { ...next, reason: input.reason })]
-      const taken = deliveries.filter(({ state }) => state === "accepted" || state === "refused")
-      const again: string[] = []
-      for (const old of taken) {
-        const fresh = accepted({ ...old, origin: input.origin }, old.result, context)
-        events.push(withdrawn(old, input.reason, context.now), fresh.event)
-        again.push(fresh.delivery.id)
-      }
-      const receipt: OriginChanged = {
-        todo: todo.id,
-        revision: next.revision,
-        from: todo.origin,
-        to: input.origin,
-        withdrawn: taken.map(({ id }) => id),
-        accepted: again
-      }
-      return decided(events, receipt)
-    })
-})
-
-const withdrawn = (delivery: DeliveryRecord, reason: string, now: number): JournalEvent =>
-  fact("delivery.withdrawn", delivery.id, {
-    ...delivery,
-    state: "withdrawn",
-    reason,
-    changedAt: now
-  } satisfies DeliveryRecord)
 
 // --- sending ---------------------------------------------------------------------------------------------------------
 
@@ -222,6 +124,7 @@ const dispatch = handler({
         state: "dispatched",
         provider: input.provider,
         attempts: delivery.attempts + 1,
+        earlierOpen: open,
         fence: seen.process,
         reason: input.retry ?? null,
         resolvedBy: null,
@@ -245,37 +148,50 @@ const ResolveDelivery = Schema.Struct({
 })
 type ResolveDelivery = typeof ResolveDelivery.Type
 
-/** Whether a delivery in this state may be resolved so. What is unknown is resolved by a read-back or a person alone. */
+/**
+ * Whether a delivery in this state may be resolved so. That it arrived is true whatever was concluded before, and of any attempt;
+ * everything else is said of the last one, and of what is unknown by a read-back or a person alone.
+ */
 const mayResolve = (delivery: DeliveryRecord, { outcome, by, attempt }: ResolveDelivery): boolean => {
   if (attempt < 1 || attempt > delivery.attempts) return false
-  if (outcome === "confirmed" && attempt < delivery.attempts) {
-    return delivery.state === "dispatched" || delivery.state === "unknown" || delivery.state === "accepted"
-  }
+  if (outcome === "confirmed") return true
   if (attempt !== delivery.attempts) return false
-  if (delivery.state === "dispatched") return true
-  return delivery.state === "unknown" && by !== "reply"
+  return delivery.state === "dispatched" || (delivery.state === "unknown" && by !== "reply")
 }
 
-/** Needs no active goal: it writes down what has happened. */
+/**
+ * Needs no active goal: it writes down what has happened. A reply is about its own attempt, so one that says "not here" leaves the
+ * delivery unknown while an earlier attempt may have arrived; a read-back and a person speak of the message as such.
+ */
 const resolve = handler({
   type: "resolveDelivery",
   payload: ResolveDelivery,
-  load: (input) => byId(input.delivery),
-  decide: (found, input, { now }) =>
+  *load(input): Load<{ readonly found: DeliveryRecord | undefined; readonly instead: readonly DeliveryRecord[] }> {
+    const found = yield* byId(input.delivery)
+    if (found?.state !== "withdrawn") return { found, instead: [] }
+    const others = yield* deliveryTable.find("todo = ? AND state = 'accepted' ORDER BY accepted_at, id", found.todo)
+    return { found, instead: others.filter(({ result }) => result.effectId === found.result.effectId) }
+  },
+  decide: ({ found, instead }, input, { now }) =>
     Result.gen(function* () {
       const delivery = yield* known(found, input.delivery)
       if (delivery.state === input.outcome) return decided([], { ...delivery, replayed: true })
       if (!mayResolve(delivery, input)) return yield* Result.fail(inState(delivery, `resolved as ${input.outcome}`))
+      const absent = input.outcome === "notSent" || input.outcome === "refused"
+      const outcome = absent && input.by === "reply" && delivery.earlierOpen ? "unknown" : input.outcome
       const next: DeliveryRecord = {
         ...delivery,
-        state: input.outcome === "notSent" ? "accepted" : input.outcome,
+        state: outcome === "notSent" ? "accepted" : outcome,
+        earlierOpen: outcome === "unknown" && delivery.earlierOpen,
         receipt: input.receipt ?? delivery.receipt,
         reason: input.reason ?? null,
         resolvedBy: input.by,
         resolvedAt: now,
         changedAt: now
       }
-      return decided([fact(`delivery.${input.outcome}`, delivery.id, next)], next)
+      // It had arrived at its first destination after all: what was to go to another one instead, and has not left, stays here.
+      const back = instead.map((other) => withdrawn(other, `${delivery.id} arrived after all`, now))
+      return decided([fact(`delivery.${outcome}`, delivery.id, next), ...back], next)
     })
 })
 
@@ -293,7 +209,7 @@ const readByUser = handler({
       const open = delivery.state === "dispatched" || delivery.state === "unknown"
       if (!open && delivery.state !== "confirmed") return yield* Result.fail(inState(delivery, "read"))
       const there: DeliveryRecord = open
-        ? { ...delivery, state: "confirmed", resolvedBy: "reader", resolvedAt: now, changedAt: now }
+        ? { ...delivery, state: "confirmed", earlierOpen: false, resolvedBy: "reader", resolvedAt: now, changedAt: now }
         : delivery
       const next: DeliveryRecord = { ...there, readAt: now, changedAt: now }
       return decided(
@@ -357,23 +273,26 @@ const dispatchObserved = (input: typeof DispatchDelivery.Type & Keyed) =>
  */
 export const Deliveries = {
   /** Names where a todo was asked for, once. Errors: `IdentityConflict` (another origin is set), `TodoState`, `NotFound`. */
-  setOrigin: writer<typeof SetOrigin.Type, TodoRecord, IdentityConflict | TodoState | NotFound>("work", "setOrigin"),
+  setOrigin: writer<SetOrigin, TodoRecord, IdentityConflict | TodoState | NotFound>("work", "setOrigin"),
   /**
    * Changes where the results of a todo go, at the revision that was read; the receipt names what was taken along.
-   * Errors: `DeliveryUnresolved` (a result may be at the old destination: resolve it), `RevisionConflict`, `NotFound`.
+   * Errors: `DeliveryUnresolved` (a result may be at the old destination: resolve it), `GoalNotActive` (completed goal),
+   * `RevisionConflict`, `NotFound`.
    */
-  changeOrigin: writer<typeof ChangeOrigin.Type, OriginChanged, DeliveryUnresolved | RevisionConflict | NotFound>(
+  changeOrigin: writer<ChangeOrigin, OriginChanged, DeliveryUnresolved | GoalNotActive | RevisionConflict | NotFound>(
     "work",
     "changeOrigin"
   ),
   /**
-   * Journals that a sending is about to begin; only after it may anything be sent. Errors: `GoalNotActive` (send nothing),
-   * `DeliveryInFlight` (another process sends it), `DeliveryState` (it is decided), `IdentityConflict` (another provider began
-   * it), `NotFound`.
+   * Journals that a sending is about to begin; only after it may anything be sent, and once. A reply with `replayed: true` (same
+   * `commandId`) is of a sending that was begun before and may have arrived: send nothing, read it back.
+   * Errors: `GoalNotActive` (send nothing), `DeliveryInFlight` (another process sends it), `DeliveryState` (it is decided),
+   * `IdentityConflict` (another provider began it, and what became of that is not known), `NotFound`.
    */
   dispatch: dispatchObserved,
   /**
-   * Journals how a sending ended: by the receiver's reply, by reading back, or by a person's word.
+   * Journals how a sending ended: by the receiver's reply, by reading back, or by a person's word. A reply that the last attempt did
+   * not arrive gives the state `unknown` while an earlier one may have arrived. A confirmation is taken in every state.
    * Errors: `DeliveryState` (it is decided otherwise, or was never sent), `NotFound`.
    */
   resolve: writer<ResolveDelivery, DeliveryRecord, DeliveryState | NotFound>("work", "resolveDelivery"),

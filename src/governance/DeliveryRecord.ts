@@ -42,7 +42,7 @@ export interface DeliveredResult {
 
 /**
  * `accepted`: the result stands, nothing is sent. `dispatched`: a sending was begun and its end is not known yet. `confirmed`,
- * `refused`: the receiver's word. `unknown`: the sending ended and nobody knows how. `withdrawn`: never sent, and never to be.
+ * `refused`: the receiver's word. `unknown`: the sending ended and nobody knows how. `withdrawn`: not there, and not to be sent any more.
  */
 type Standing = "accepted" | "dispatched" | "confirmed" | "unknown" | "refused" | "withdrawn"
 
@@ -54,10 +54,12 @@ export interface DeliveryRecord {
   readonly origin: Origin
   readonly result: DeliveredResult
   readonly state: Standing
-  /** What sends it; fixed while its fate is open. */
+  /** What sends it; fixed while its fate is open. After it is known that nothing left another one may. */
   readonly provider: string | null
   /** How often a sending was begun; each is journaled before it starts. */
   readonly attempts: number
+  /** Whether a sending before the last one may have arrived. */
+  readonly earlierOpen: boolean
   /** The process that sends, or sent last. */
   readonly fence: ProcessIdentity | null
   /** The receiver's own name for what it got. */
@@ -86,6 +88,7 @@ CREATE TABLE delivery (
   state TEXT NOT NULL CHECK (state IN ('accepted', 'dispatched', 'confirmed', 'unknown', 'refused', 'withdrawn')),
   provider TEXT,
   attempts INTEGER NOT NULL,
+  earlier_open INTEGER NOT NULL,
   fence TEXT,
   receipt TEXT,
   resolved_by TEXT,
@@ -111,6 +114,7 @@ export const deliveryTable = recordTable<DeliveryRecord>("delivery", ["id"], {
   state: "value",
   provider: "value",
   attempts: "value",
+  earlierOpen: "flag",
   fence: "json",
   receipt: "value",
   resolvedBy: "value",
@@ -143,6 +147,7 @@ export const accepted = (
     state: "accepted",
     provider: null,
     attempts: 0,
+    earlierOpen: false,
     fence: null,
     receipt: null,
     resolvedBy: null,
@@ -155,6 +160,14 @@ export const accepted = (
   }
   return { delivery, event: fact("delivery.accepted", delivery.id, delivery) }
 }
+
+export const withdrawn = (delivery: DeliveryRecord, reason: string, now: number): JournalEvent =>
+  fact("delivery.withdrawn", delivery.id, {
+    ...delivery,
+    state: "withdrawn",
+    reason,
+    changedAt: now
+  } satisfies DeliveryRecord)
 
 /** What a result asks for when its todo has an origin: a delivery, in the same commit (G91). */
 export const resultOf = (todo: TodoRecord, result: Omit<DeliveredResult, "todoState">, context: DecideContext) => {

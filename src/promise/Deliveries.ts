@@ -36,13 +36,15 @@ export interface Delivery {
   readonly result: DeliveredResult
   /**
    * `accepted`: the result stands, nothing is sent. `dispatched`: a sending was begun. `confirmed`, `refused`: the receiver's word.
-   * `unknown`: the sending ended and nobody knows how. `withdrawn`: never sent, and never to be.
+   * `unknown`: the sending ended and nobody knows how. `withdrawn`: not there, and not to be sent any more.
    */
   readonly state: "accepted" | "dispatched" | "confirmed" | "unknown" | "refused" | "withdrawn"
   /** What sends it, once a sending was begun; fixed while its fate is open. */
   readonly provider: string | null
   /** How often a sending was begun. */
   readonly attempts: number
+  /** Whether a sending before the last one may have arrived. */
+  readonly earlierOpen: boolean
   /** The process that sends, or sent last; null: none did. */
   readonly fence: ProcessIdentity | null
   /** The receiver's own name for what it got, where it gave one. */
@@ -121,12 +123,18 @@ export interface DeliveryCalls {
       readonly accepted: readonly string[]
     }
   >
-  /** That a sending is about to begin; only after it may anything be sent. `retry` says why, where an earlier one may have arrived. */
+  /**
+   * That a sending is about to begin; only after it may anything be sent, and once. `retry` says why, where an earlier one may have
+   * arrived. `replayed: true` is of a sending that was begun before: send nothing, read it back.
+   */
   readonly dispatch: Write<
     OfDelivery & { readonly provider: string; readonly retry?: string; readonly seenGone?: string },
     Delivery
   >
-  /** How a sending ended. `notSent`: it is known that nothing left. */
+  /**
+   * How a sending ended. `notSent`: it is known that nothing left. A reply that the last one did not arrive gives `unknown` while an
+   * earlier one may have; a confirmation is taken in every state.
+   */
   readonly resolve: Write<
     OfDelivery & {
       readonly attempt: number

@@ -118,7 +118,15 @@ const send = (options: SendOptions) =>
         if (answer._tag === "refused") {
           return yield* resolved(found, { outcome: "refused", by: "readBack", reason: answer.reason })
         }
-        if (answer._tag === "absent") return yield* sendNow(options, found, "read back: the receiver does not have it")
+        if (answer._tag === "absent") {
+          // Said of every sending so far, and kept as that: what a later one is told is then the whole truth.
+          yield* resolved(found, {
+            outcome: "notSent",
+            by: "readBack",
+            reason: "read back: the receiver does not have it"
+          })
+          return yield* sendNow(options, found, undefined)
+        }
         if (provider.keyed) return yield* sendNow(options, found, "the same message again: the receiver keeps one")
         return yield* resolved(found, {
           outcome: "unknown",

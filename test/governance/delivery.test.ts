@@ -154,8 +154,8 @@ describe("a result", () => {
     assert.equal(other.code, "IDENTITY_CONFLICT")
     const end = { delivery, attempt: 1, by: "reply" } as const
     await bench.run(Deliveries.resolve({ ...end, outcome: "unknown", reason: "no answer" }))
-    // What is unknown is resolved by reading back or by a person, never by a late word of nobody.
-    for (const outcome of ["confirmed", "refused", "notSent"] as const) {
+    // That it is not there is found out by reading back or by a person, never by a late word of nobody.
+    for (const outcome of ["refused", "notSent"] as const) {
       assert.equal((await bench.fails(Deliveries.resolve({ ...end, outcome }))).code, "DELIVERY_STATE")
     }
     await bench.run(Deliveries.resolve({ ...end, by: "readBack", outcome: "confirmed", receipt: "m-1" }))
@@ -191,6 +191,50 @@ describe("a result", () => {
     assert.deepInclude(await second.get(), { state: "confirmed", resolvedBy: "reader" })
   })
 
+  test("G91 that a later sending did not arrive says nothing of an earlier one that may have: it stays unknown, and goes nowhere else", async () => {
+    for (const outcome of ["notSent", "refused"] as const) {
+      const { bench, todo, delivery, get } = await delivered()
+      const end = { delivery, by: "reply" } as const
+      await bench.run(Deliveries.dispatch({ delivery, provider: "chat" }))
+      await bench.run(Deliveries.resolve({ ...end, attempt: 1, outcome: "unknown", reason: "no answer" }))
+      await bench.run(Deliveries.dispatch({ delivery, provider: "chat", retry: "the receiver keeps one" }))
+      await bench.run(Deliveries.resolve({ ...end, attempt: 2, outcome, reason: "no connection" }))
+      assert.deepInclude(await get(), { state: "unknown", earlierOpen: true, reason: "no connection" })
+      const moved = { todo: todo.id, revision: 2, origin: elsewhere, reason: "she moved" }
+      assert.equal((await bench.fails(Deliveries.changeOrigin(moved))).code, "DELIVERY_UNRESOLVED")
+      const other = { delivery, provider: "mail", retry: "another way" }
+      assert.equal((await bench.fails(Deliveries.dispatch(other))).code, "IDENTITY_CONFLICT")
+      assert.equal((await bench.fails(Deliveries.withdraw({ delivery, reason: "no more" }))).code, "DELIVERY_STATE")
+      // Reading back is about the message, whichever sending brought it.
+      await bench.run(Deliveries.resolve({ ...end, by: "readBack", attempt: 2, outcome }))
+      assert.deepInclude(await get(), { state: outcome === "notSent" ? "accepted" : "refused", earlierOpen: false })
+      assert.equal((await bench.run(Deliveries.changeOrigin(moved))).withdrawn.length, 1)
+    }
+  })
+
+  test("G91 a late confirmation is kept in whatever state it comes; what went out in place of the result and was not sent yet is withdrawn", async () => {
+    const { bench, todo, delivery, get } = await delivered()
+    const late = { delivery, attempt: 1, by: "reply", outcome: "confirmed", receipt: "m-1" } as const
+    await bench.run(Deliveries.dispatch({ delivery, provider: "chat" }))
+    await bench.run(Deliveries.resolve({ delivery, attempt: 1, by: "person", outcome: "refused" }))
+    const change = { todo: todo.id, revision: 2, origin: elsewhere, reason: "she moved" }
+    const { accepted } = await bench.run(Deliveries.changeOrigin(change))
+    const from = (await types(bench)).length
+    await bench.run(Deliveries.resolve(late))
+    assert.deepInclude(await get(), { state: "confirmed", receipt: "m-1", attempts: 1 })
+    assert.equal((await bench.run(Deliveries.get({ delivery: accepted[0]! }))).state, "withdrawn")
+    assert.deepEqual((await types(bench)).slice(from), ["delivery.confirmed", "delivery.withdrawn"])
+
+    for (const outcome of ["refused", "notSent", "unknown"] as const) {
+      const again = await delivered()
+      const said = { delivery: again.delivery, attempt: 1, by: "reply" } as const
+      await again.bench.run(Deliveries.dispatch({ delivery: again.delivery, provider: "chat" }))
+      await again.bench.run(Deliveries.resolve({ ...said, outcome }))
+      await again.bench.run(Deliveries.resolve({ ...said, outcome: "confirmed" }))
+      assert.equal((await again.get()).state, "confirmed")
+    }
+  })
+
   test("G90 G91 its destination stays while its fate is open; what surely is not there is taken to another one under another id", async () => {
     const { bench, goal, todo, delivery, get } = await delivered()
     const change = async (to: typeof origin) => {
@@ -214,6 +258,19 @@ describe("a result", () => {
     await bench.run(Deliveries.dispatch({ delivery: again!.id, provider: "chat" }))
     await bench.run(Deliveries.resolve({ delivery: again!.id, attempt: 1, by: "reply", outcome: "confirmed" }))
     assert.deepEqual((await bench.run(await change(origin))).withdrawn, [])
+  })
+
+  test("G12 G90 below a completed goal an origin is not changed any more: what were accepted anew would never be sent", async () => {
+    const { bench, goal, todo, delivery } = await delivered()
+    await bench.run(Deliveries.dispatch({ delivery, provider: "chat" }))
+    await bench.run(Deliveries.resolve({ delivery, attempt: 1, by: "reply", outcome: "refused" }))
+    await bench.run(Goals.complete({ goal: goal.id, closure: { reason: "done" } }))
+    const change = { todo: todo.id, revision: 2, origin: elsewhere, reason: "she moved" }
+    assert.deepInclude(await bench.fails(Deliveries.changeOrigin(change)), {
+      code: "GOAL_NOT_ACTIVE",
+      state: "completed"
+    })
+    assert.deepEqual((await bench.run(Goals.frontier({ goal: goal.id }))).parts, [])
   })
 
   test("G10 G91 below a paused or stopped goal nothing is dispatched; what has happened is written down all the same", async () => {
@@ -261,15 +318,17 @@ describe("a result", () => {
         if (before !== undefined) {
           assert.deepEqual([item.origin, item.result], [before.origin, before.result])
           assert.isAtLeast(item.attempts, before.attempts)
-          if (before.state === "confirmed" || before.state === "withdrawn") assert.equal(item.state, before.state)
-          if (before.state === "refused") assert.include(["refused", "withdrawn"], item.state)
+          if (before.state === "confirmed") assert.equal(item.state, before.state)
+          // That it arrived may become known later than that it did not.
+          if (before.state === "withdrawn") assert.include(["withdrawn", "confirmed"], item.state)
+          if (before.state === "refused") assert.include(["refused", "withdrawn", "confirmed"], item.state)
           if (before.readAt !== null) assert.equal(item.readAt, before.readAt)
         } else if (!ids.includes(item.id)) ids.push(item.id)
         if (item.readAt !== null) assert.equal(item.state, "confirmed")
         seen.set(item.id, item)
       }
-      // One result has at most one live way: what is confirmed or under way is at one id only.
-      assert.isAtMost(items.filter(({ state }) => state !== "withdrawn").length, 1)
+      // One result has at most one live way: what is accepted or under way is at one id only.
+      assert.isAtMost(items.filter(({ state }) => state !== "withdrawn" && state !== "confirmed").length, 1)
     }
   })
 })

@@ -37,7 +37,8 @@ const states: Readonly<Record<string, { readonly final?: readonly string[]; read
   obligation: { final: ["met", "waived"] },
   source: { final: ["retired"] },
   effect: { final: ["confirmed", "refused"] },
-  delivery: { final: ["confirmed", "withdrawn"] }
+  // A withdrawn one may turn out to have arrived; nothing else comes of it, see deliveryRule.
+  delivery: { final: ["confirmed"] }
 }
 
 const stateRule = (kind: string): Rule => ({
@@ -202,6 +203,28 @@ const usageRule: Rule = {
   }
 }
 
+// --- deliveries ------------------------------------------------------------------------------------------------------
+
+/** One id has one destination and one content, and what a later sending was told ends nothing while an earlier one is open (G91). */
+const deliveryRule: Rule = {
+  step: (was, is) => {
+    if (was === undefined) return []
+    const same = (field: string) => JSON.stringify(was[field]) === JSON.stringify(is[field])
+    const absent = is["state"] === "accepted" || is["state"] === "refused" || is["state"] === "withdrawn"
+    return [
+      ...wrong(same("origin") && same("result"), "a delivery got another destination or content"),
+      ...wrong(
+        was["state"] !== "withdrawn" || is["state"] === "withdrawn" || is["state"] === "confirmed",
+        `a withdrawn delivery became ${is["state"]}`
+      ),
+      ...wrong(
+        !(absent && was["earlierOpen"] === true && is["resolvedBy"] === "reply"),
+        `a reply of the last sending made a delivery ${is["state"]}, and an earlier one may have arrived`
+      )
+    ]
+  }
+}
+
 const rules: Readonly<Record<string, readonly Rule[]>> = {
   goal: [goalRule],
   todo: [todoRule],
@@ -209,7 +232,8 @@ const rules: Readonly<Record<string, readonly Rule[]>> = {
   turn: [turnRule],
   settlement: [settlementRule],
   quota: [ledgerRule()],
-  usage: [usageRule]
+  usage: [usageRule],
+  delivery: [deliveryRule]
 }
 
 // --- the walk --------------------------------------------------------------------------------------------------------

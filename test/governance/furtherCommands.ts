@@ -246,7 +246,10 @@ export const furtherCommands: Commands = {
     3,
     (world, pick) => {
       const delivery = oneOf(world, pick, "delivery", "dispatched", "unknown")
-      const said = { outcome: pick.one(["confirmed", "unknown", "refused", "notSent"]), by: "readBack" }
+      const said = {
+        outcome: pick.one(["confirmed", "unknown", "refused", "notSent"]),
+        by: pick.one(["reply", "readBack"])
+      }
       return delivery && { delivery: delivery["id"], attempt: delivery["attempts"], ...said }
     }
   ],
