@@ -93,7 +93,10 @@ type Shortened = (typeof shortened)[number]
 const sectionNames = ["requirement", "reads", ...shortened] as const
 export type SectionName = (typeof sectionNames)[number]
 
-/** The digest of every section as a whole: what an executor knows once it has applied the packet. */
+/**
+ * The digest of every section as the executor has it once it has applied the packet: of a list that was cut, of what is left. So a
+ * list that was cut is no list that was told, and comes again as soon as there is room.
+ */
 export type SectionDigests = { readonly [name in SectionName]: string }
 
 /**
@@ -200,7 +203,12 @@ export const buildPacket = (options: {
     stop: content.stop,
     omitted: []
   }
-  const built = (body: PacketBody) => ({ body, digest: digestOf(body), bytes: bytesOf(body), sections })
+  const built = (body: PacketBody, cut: Partial<ContextContent> = {}) => ({
+    body,
+    digest: digestOf(body),
+    bytes: bytesOf(body),
+    sections: digestsOf({ ...content, ...cut })
+  })
   const whole = built({ ...head, ...Object.fromEntries(lists.map((name) => [name, content[name]])) })
   if (whole.bytes <= limitBytes) return Result.succeed(whole)
 
@@ -221,7 +229,7 @@ export const buildPacket = (options: {
     kept[name] = end < 0 ? content[name] : content[name].slice(0, end)
     left[name] = content[name].length - kept[name].length
   }
-  return Result.succeed(built({ ...head, ...kept, omitted: without(left) }))
+  return Result.succeed(built({ ...head, ...kept, omitted: without(left) }, kept))
 }
 
 const tooLarge = (turn: string, neededBytes: number, limitBytes: number): ContextTooLarge =>

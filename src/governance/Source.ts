@@ -53,6 +53,8 @@ const register = handler({
   decide: ({ goal, same }, input, { now, newId }) => {
     if (goal === undefined) return Result.fail(notFound("goal", input.goal))
     if (same !== undefined) {
+      // A retired source is required by nobody: whoever registers it expects the opposite.
+      if (same.state === "retired") return Result.map(inUse(same), (source) => decided([], source))
       if (same.digest === input.digest && same.ref === input.ref) return Result.succeed(decided([], same))
       return Result.fail(
         new IdentityConflict({
@@ -222,9 +224,13 @@ export const Sources = {
   /**
    * Registers a source of a goal under a name: `digest` of its bytes (`sha256:…`), `ref` in words of whoever keeps it (never a
    * path of a machine), `bytes`, and `tokens` where they are known. The same name and content again gives the same source.
-   * Errors: `IdentityConflict` (the name has another content: use `revise`), `NotPublic`, `NotFound` (goal).
+   * Errors: `IdentityConflict` (the name has another content: use `revise`), `SourceState` (the source of that name was retired: give
+   * another name), `NotPublic`, `NotFound` (goal).
    */
-  register: writer<typeof RegisterSource.Type, SourceRecord, IdentityConflict | NotFound>("work", "registerSource"),
+  register: writer<typeof RegisterSource.Type, SourceRecord, IdentityConflict | SourceState | NotFound>(
+    "work",
+    "registerSource"
+  ),
   /**
    * Records another content as the next revision, at the `revision` that was seen. Turns that were admitted under the older one
    * become stale (G86), packets after it are complete (G14). The same content again is no revision; either way it can be read.

@@ -214,6 +214,33 @@ test("G14 shortening cuts lists from the end and says how much; what may never b
   assert.deepEqual(least.body.references, [])
 })
 
+test("G14 G15 C67 a list that was cut is no list that was told: acknowledged, it comes whole as soon as there is room, and what is left out is said every time", async () => {
+  const { bench, goal, todo, issue, ack } = await scene()
+  const reasons = Array.from({ length: 30 }, (_, i) => `${i} ${"must ".repeat(100)}`)
+  for (const reason of reasons) await bench.run(Obligations.open({ goal: goal.id, todo: todo.id, reason }))
+  const decisions = [{ id: "d", text: "keep the old names".repeat(20) }]
+  const first = await issue({ decisions, limitBytes: 3000 })
+  const left = (packet: PacketRecord) => packet.body.omitted.map(({ section, items }) => [section, items])
+  const told = first.body.obligations!.length
+  assert.isBelow(told, 30)
+  assert.deepInclude(left(first), ["obligations", 30 - told])
+  await ack(first)
+  const again = await issue({ decisions, limitBytes: 3000 })
+  assert.deepEqual([again.kind, again.body.requirement], ["delta", undefined])
+  assert.deepInclude(left(again), ["obligations", 30 - again.body.obligations!.length])
+  await ack(again)
+  const whole = await issue({ decisions, limitBytes: 320_000 })
+  assert.equal(whole.kind, "delta")
+  assert.deepEqual(
+    whole.body.obligations?.map(({ reason }) => reason),
+    reasons
+  )
+  assert.deepEqual(left(whole), [])
+  await ack(whole)
+  const last = await issue({ decisions })
+  assert.deepEqual([last.body.obligations, left(last)], [undefined, []])
+})
+
 test("G14 every limit between the least and the whole gives a packet within it that lacks nothing it must not lack", () => {
   const list = <A>(count: number, item: (i: number) => A) => Array.from({ length: count }, (_, i) => item(i))
   const content: ContextContent = {

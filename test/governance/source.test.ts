@@ -143,7 +143,7 @@ test("G14 G22 work whose source cannot be read is passed over and named: other w
   }
 })
 
-test("G12 what is no longer required keeps nothing open: after an edit, a supersession, a retirement", async () => {
+test("G12 G14 what is no longer required keeps nothing open: after an edit, a supersession, a retirement", async () => {
   const bench = await newBench()
   const goal = await newGoal(bench)
   const [a, b, c] = [
@@ -161,6 +161,8 @@ test("G12 what is no longer required keeps nothing open: after an edit, a supers
   assert.deepEqual(await frontier(bench, goal), [["unreadSource", [c.id]]])
   await bench.run(Sources.retire({ source: c.id, reason: "withdrawn by its owner" }))
   assert.deepEqual(await frontier(bench, goal), [])
+  const again = await bench.fails(Sources.register({ goal: goal.id, name: "c", ...text("one") }))
+  assert.deepInclude(again, { code: "SOURCE_STATE", source: c.id, state: "retired" })
   // Retired is final, and other edits of the todo do not bring it back.
   await bench.run(Todos.edit({ todo: kept.id, revision: 1, priority: 3 }))
   for (const call of [
