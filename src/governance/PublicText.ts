@@ -7,30 +7,62 @@ import { NotPublic } from "./GovernanceError.ts"
 
 /**
  * Roots under which machines keep private things. A leading slash alone is no proof: web routes and repository-relative
- * names look like that too.
+ * names look like that too. Roots that are web routes as well count where a directory of sources follows.
  */
-const absolutePath =
-  /(?:^|[\s"'`(=:,[{<>|])(?:\/(?:home|root|Users|tmp|var|private|etc|opt|usr|srv|mnt|media|run|proc|dev|work|workspace|data)\/|~\/|[A-Za-z]:\\|file:\/\/\/)/
+const root = [
+  "(?:home|root|Users|Volumes|tmp|var|private|etc|opt|usr|srv|mnt|media|run|proc|dev|work|workspace|data|nix/store)/",
+  "github/(?:workspace|home|workflow|runner_temp)/",
+  "(?:app|builds|workspaces|github)/(?:[\\w.@-]+/){0,4}(?:src|lib|dist|tests?|packages|node_modules|bin|\\.git)/"
+].join("|")
 
-/** Published shapes: API keys, forge tokens, cloud key ids, chat tokens, JWTs, bearer headers, private keys. */
-const credential =
-  /\b(?:sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|AKIA[0-9A-Z]{16}|xox[abprs]-[\w-]{10,}|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.)|Bearer\s+[\w.~+/-]{20,}|-----BEGIN [A-Z ]*PRIVATE KEY/
+/**
+ * A path begins where no name, glob, variable, import alias or relative step goes on (`a/tmp/x`, a glob's stars, `${root}/etc/`,
+ * `@/home/page`, `./tmp/`); behind a compiler's flag (`-I/home/…`) it begins too.
+ */
+const absolutePath = new RegExp(
+  `(?:^|[^\\p{L}\\p{N}_/.\\-~*@)}\\]#^!…]|(?:^|\\s)-[A-Za-z])(?:/(?:${root})|~/|[A-Za-z]:\\\\|[A-Z]:/[A-Za-z]|file:/+\\w)` +
+    "|(?:^|\\s)\\*/(?:home|Users|root)/\\w" +
+    "|(?:^|[^\\\\\\w])\\\\\\\\[A-Za-z0-9][\\w.-]{2,}\\\\[A-Za-z]",
+  "u"
+)
 
-/** The first field that may not be public, as a path of keys; undefined when all may. */
+/** Published shapes: API keys, forge and registry tokens, cloud key ids, chat tokens and hooks, JWTs, headers, private keys. */
+const credential = new RegExp(
+  [
+    "\\b(?:sk-[\\w-]{16,}|gh[pousr]_\\w{20,}|github_pat_\\w{20,}|glpat-[\\w-]{16,}|A[KS]IA[0-9A-Z]{16}|AIza[\\w-]{30,})",
+    "\\b(?:xox[abprs]-[\\w-]{10,}|eyJ[\\w-]{10,}\\.eyJ[\\w-]{10,}\\.|[rs]k_(?:live|test)_\\w{16,})",
+    "\\b(?:npm_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{24,})",
+    "Bearer\\s+[\\w.~+/-]{20,}|\\b(?:bearer|BEARER)\\s+[A-Za-z0-9_~+/]{20,}",
+    "Authorization\\s*:\\s*Basic\\s+\\S{8,}|\\bBasic\\s+[A-Za-z0-9+/]{12,}={1,2}",
+    "-----BEGIN [A-Z ]*PRIVATE KEY",
+    "hooks\\.slack\\.com/services/T\\w+/B\\w+/\\w{16,}",
+    // A name and a password before a host; a variable in the place of the password is none.
+    "://[^\\s/:@\"'<>]{1,100}:(?![$<{*])[^\\s/@\"'<>]{1,200}@"
+  ].join("|")
+)
+
+/** A secret by its name: a value of letters and digits, as nobody writes of a variable. */
+const assigned =
+  /(?:secret|token|passwd|password|api[_-]?key|access[_-]?key|private[_-]?key)=["']?(?=[\w+/~-]{0,200}\d)(?=[\w+/~-]{0,200}[a-z])[\w+/~-]{10,200}(?=[\s"',;&.]|$)/i
+
+const isPrivate = (text: string): boolean =>
+  text.length > 2 && (absolutePath.test(text) || credential.test(text) || assigned.test(text))
+
+/** The first field that may not be public, as a path of keys; undefined when all may. A key that may not is not named itself. */
 export const privateField = (value: Json | undefined, at = ""): string | undefined => {
-  if (typeof value === "string") {
-    return value.length > 2 && (absolutePath.test(value) || credential.test(value)) ? at : undefined
-  }
+  if (typeof value === "string") return isPrivate(value) ? at : undefined
   if (typeof value !== "object" || value === null) return undefined
+  const below = (key: string) => (at === "" ? key : `${at}.${key}`)
   for (const [key, child] of Object.entries(value)) {
-    const found = privateField(child as Json | undefined, at === "" ? key : `${at}.${key}`)
+    if (isPrivate(key)) return below("(a key)")
+    const found = privateField(child as Json | undefined, below(key))
     if (found !== undefined) return found
   }
   return undefined
 }
 
 /** Absolute paths in words, wherever they lead; the last part is kept. */
-const anyPath = /(^|[\s"'`(=:,[{<>|])(~?\/[^\s"'`)\],;]+)/g
+const anyPath = /(^|[\s"'`(=:,;[{<>|«“‘&])(~?\/[^\s"'`)\],;]+)/g
 
 /**
  * The text with its absolute paths cut to their last part (`…/agent.sh`), so that it may stand in public; `fallback` when it holds
