@@ -9,6 +9,7 @@
  */
 import { randomUUID } from "node:crypto"
 import { readFileSync } from "node:fs"
+import { InvalidInput } from "../../src/governance/GovernanceError.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
 
 /** A reading of a clock that only goes forward. `boot` names the span within which two readings can be compared. */
@@ -42,6 +43,19 @@ interface Seen extends Monotonic {
 const since = (seen: Seen | undefined, now: Monotonic): number =>
   seen === undefined ? 0 : seen.at + (seen.boot === now.boot ? Math.max(0, now.ms - seen.ms) : 0)
 
+/** The last millisecond of a Date. */
+const lastTime = 8_640_000_000_000_000
+
+/** A fact once dated outside of time would date all later ones so: what is no time is refused before anything is kept of it. */
+const sound = (wall: number): number => {
+  if (Number.isSafeInteger(wall) && wall >= 0 && wall <= lastTime) return wall
+  throw new InvalidInput({
+    command: "now",
+    message: "The clock of this authority gave something that is no time in whole UTC milliseconds.",
+    remedy: "Correct the `now` that the authority was opened with, then ask again. Nothing was changed."
+  })
+}
+
 export class StoreClock {
   readonly #wall: () => number
   readonly #monotonic: () => Monotonic
@@ -71,7 +85,7 @@ export class StoreClock {
   readonly look = (db: Database, journalAt: number): number => this.#reading(db, journalAt).seen.at
 
   #reading(db: Database, journalAt: number) {
-    const wall = this.#wall()
+    const wall = sound(this.#wall())
     const monotonic = this.#monotonic()
     const stored = this.#stored(db)
     if (wall >= Math.max(journalAt, stored?.at ?? 0, this.#latest?.at ?? 0)) {

@@ -216,3 +216,23 @@ test("G30 G31 G32 G33 any order of calls, expiries and stale fences agrees with 
     { seed: random, numRuns: 25 }
   )
 }, 60_000)
+
+test("G36 a clock that gives no time once is refused by name, leaves nothing behind, and the store goes on", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const before = await bench.store.verify()
+  const sane = bench.now
+  for (const wrong of [1e16, -1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, "x", undefined]) {
+    bench.now = wrong as number
+    const refused = [
+      await bench.fails(Todos.add({ goal: goal.id, title: "t" })),
+      await bench.fails(Quota.status({ goal: goal.id }))
+    ]
+    for (const error of refused) assert.deepInclude(error, { code: "INVALID_INPUT", command: "now" })
+    bench.now = sane
+    assert.deepEqual(await bench.store.verify(), before)
+    await bench.run(Quota.status({ goal: goal.id }))
+  }
+  await newTodo(bench, goal)
+  assert.equal((await bench.store.journal({ after: before.entries, limit: 1 }))[0]!.at, sane)
+})
