@@ -156,20 +156,28 @@ const sound = (
   return Result.succeed(undefined)
 }
 
-/** The first meter of which a turn cannot be admitted any more, and when its window moves. */
-const exhausted = ({ accounts }: LoopState, bound: Amounts | undefined) => {
+interface Exhausted {
+  readonly meter: Meter
+  readonly agent: string | null
+  /** `never`: a turn asks for more than the limit, which no time changes. */
+  readonly ends: "withTime" | "never"
+}
+
+/** The meter of which a turn cannot be admitted: one of which it asks for more than there ever is goes first. */
+const exhausted = ({ accounts }: LoopState, bound: Amounts | undefined): Exhausted | undefined => {
   const asked: Amounts = { slots: 1, attempts: 1, ...bound }
-  for (const { agent, budget, remaining, window } of accounts) {
-    const meter = meters.find((one: Meter) => {
-      const limit = budget[one] ?? null
-      if (limit === null) return false
-      const left = remaining[one] ?? 0
+  const out = accounts.flatMap(({ agent, budget, remaining, window }) =>
+    meters.flatMap((meter): readonly Exhausted[] => {
+      const limit = budget[meter] ?? null
+      if (limit === null) return []
+      const left = remaining[meter] ?? 0
+      const most = asked[meter]
       // A limit of 0 lets pass what costs nothing; of one that was used up, nobody knows that the next turn costs nothing.
-      return asked[one] === undefined ? limit > 0 && left <= 0 : asked[one] > left
+      if (most === undefined ? limit === 0 || left > 0 : most <= left) return []
+      return [{ meter, agent, ends: window === null || (most ?? 0) > limit ? "never" : "withTime" }]
     })
-    if (meter !== undefined) return { meter, agent, windowed: window !== null }
-  }
-  return undefined
+  )
+  return out.find(({ ends }) => ends === "never") ?? out[0]
 }
 
 const part = (state: LoopState, kind: string): OpenPart | undefined => state.open.find((one) => one.kind === kind)
@@ -290,7 +298,7 @@ const run = (state: LoopState, next: LoopTodo, budget: TurnBudget): Step => {
   if (out !== undefined) {
     const whose = out.agent === null ? "The goal" : `Agent ${out.agent}`
     const about = [out.agent ?? state.goal]
-    return out.windowed
+    return out.ends === "withTime"
       ? {
           disposition: "wait",
           reason: "quotaWindow",
@@ -302,7 +310,7 @@ const run = (state: LoopState, next: LoopTodo, budget: TurnBudget): Step => {
           disposition: "userAction",
           reason: "quotaExhausted",
           about,
-          says: `${whose} has too few ${out.meter} left for a turn: the owner opens a larger budget.`
+          says: `${whose} has too few ${out.meter} left for a turn: it needs a smaller bound, or the owner opens a larger budget.`
         }
   }
   const held = next === state.held

@@ -166,6 +166,25 @@ const table: readonly Case[] = [
     { turns: 1, bound: { usd: 0 } }
   ],
   ["wait quotaWindow", { ...base, ...account({ usd: 5, slots: 5 }, { usd: 5, slots: 0 }, true) }],
+  // More than a window ever holds: no time brings it, whatever else would be free again.
+  [
+    "userAction quotaExhausted",
+    { ...base, ...account({ usd: 1, slots: 5 }, { usd: 1, slots: 5 }, true) },
+    undefined,
+    { turns: 1, bound: { usd: 2 } }
+  ],
+  [
+    "userAction quotaExhausted",
+    { ...base, ...account({ usd: 5, slots: 5, tokens: 10 }, { usd: 0, slots: 5, tokens: 10 }, true) },
+    undefined,
+    { turns: 1, bound: { usd: 1, tokens: 11 } }
+  ],
+  [
+    "wait quotaWindow",
+    { ...base, ...account({ usd: 1, slots: 5 }, { usd: 0.5, slots: 5 }, true) },
+    undefined,
+    { turns: 1, bound: { usd: 1 } }
+  ],
   // Nothing can be run: who moves next.
   ["userAction gate", nothingReady({ open: parts("todo", "gate", "turn"), gates: [missing, question] })],
   ["repair gate", nothingReady({ open: parts("todo", "gate", "turn"), gates: [missing] })],
