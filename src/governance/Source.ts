@@ -107,7 +107,13 @@ const revise = handler({
     Result.gen(function* () {
       const source = yield* atRevision(yield* inUse(yield* known(found, input.source)), input.revision)
       const readable = { state: "readable", reason: null } as const
-      if (source.digest === input.digest) {
+      if (source.digest === input.digest && source.bytes !== input.bytes) {
+        return yield* Result.fail(
+          invalidInput("reviseSource", `\`bytes\` is not the length of this digest: it has ${source.bytes}`)
+        )
+      }
+      // Whoever keeps the source may have moved it: a revision is a digest and a reference, and neither ever changes.
+      if (source.digest === input.digest && source.ref === input.ref) {
         return source.state === "readable" ? decided([], source) : changed("source.readable", source, readable, context)
       }
       const { digest, ref, bytes } = input
@@ -233,7 +239,8 @@ export const Sources = {
   ),
   /**
    * Records another content as the next revision, at the `revision` that was seen. Turns that were admitted under the older one
-   * become stale (G86), packets after it are complete (G14). The same content again is no revision; either way it can be read.
+   * become stale (G86), packets after it are complete (G14). The same content and `ref` again is
+   * no revision; either way it can be read.
    * Errors: `RevisionConflict` (read it again), `SourceState` (retired), `NotPublic`, `NotFound`.
    */
   revise: writer<typeof ReviseSource.Type, SourceRecord, RevisionConflict | Changing>("work", "reviseSource"),
