@@ -1,7 +1,8 @@
 /**
  * The conformance suite of an authority: what every store behind `Authority` does, whatever database it is.
  * Promise: the same scenarios for every store; they speak to the services and never to tables; each leaves a transcript by which two
- * stores can be compared. Rules: V2; G1 to G8, G20 to G23, G30 to G36, G50 to G57, G70 to G75, G80 to G82, G86.
+ * stores can be compared. Rules: V2; G1 to G8, G12 to G15, G20 to G23, G30 to G36, G40, G41, G50 to G57, G60 to G62, G70 to G75,
+ * G80 to G82, G86, G90, G91.
  *
  * ```ts
  * for (const scenario of authorityConformance(myStore)) test(titleOf(scenario), async () => void (await scenario.run()))
@@ -12,13 +13,18 @@ import type { Scene } from "./AuthorityScene.ts"
 import { allFacts, openScene } from "./AuthorityScene.ts"
 import type { AuthorityUnderTest, StoreUnderTest } from "./AuthorityUnderTest.ts"
 import { comparing } from "./Comparable.ts"
+import { deliveryScenarios } from "./DeliveryScenarios.ts"
+import { effectScenarios } from "./EffectScenarios.ts"
+import { gateScenarios } from "./GateScenarios.ts"
 import { leaseScenarios } from "./LeaseScenarios.ts"
 import { quotaScenarios } from "./QuotaScenarios.ts"
 import type { Scenario, Transcript } from "./Scenario.ts"
 import { settlementScenarios } from "./SettlementScenarios.ts"
+import { sourceScenarios } from "./SourceScenarios.ts"
 import { storeScenarios } from "./StoreScenarios.ts"
 import { todoScenarios } from "./TodoScenarios.ts"
 import { turnScenarios } from "./TurnScenarios.ts"
+import { usageScenarios } from "./UsageScenarios.ts"
 
 /** What a scenario needs beside an open store. */
 export type Need = "modules" | "worker" | "tamper" | "ruinOthers"
@@ -39,7 +45,12 @@ const all: readonly AuthorityScenario[] = [
   ...leaseScenarios,
   ...quotaScenarios,
   ...settlementScenarios,
-  ...turnScenarios
+  ...turnScenarios,
+  ...gateScenarios,
+  ...sourceScenarios,
+  ...effectScenarios,
+  ...deliveryScenarios,
+  ...usageScenarios
 ]
 
 const lacks: Record<Need, string> = {
