@@ -56,7 +56,9 @@ export const answer: Handlers = handler({
           ? Result.fail(effectState(effect, "Its process died: read it back."))
           : Result.fail(effectInFlight(effect, alive))
       }
-      if (input.answer === "refused" || (input.answer === "confirmed" && effect.declared.readBack === "yes")) {
+      // "Already open" may be the trace of an earlier attempt. A keyed provider speaks of its key, whichever request brought it.
+      const refused = input.answer === "refused" && (!effect.earlierOpen || effect.declared.retry === "keyed")
+      if (refused || (input.answer === "confirmed" && effect.declared.readBack === "yes")) {
         const next = changed(
           input.answer,
           effect,
@@ -66,7 +68,7 @@ export const answer: Handlers = handler({
         return decided([next.event], next.effect)
       }
       // A kind that cannot be read back is confirmed by a person only: what its provider says is a claim (G63).
-      const claim = input.answer === "confirmed" ? ("confirmed" as const) : null
+      const claim = input.answer === "lost" ? null : input.answer
       const next = changed("unknown", effect, { state: "unknown", claim }, now)
       return decided([next.event], next.effect)
     })

@@ -106,6 +106,7 @@ export const plan: Handlers = handler({
         after,
         state: "planned",
         attempts: 0,
+        earlierOpen: false,
         driver: null,
         supervisor: null,
         claim: null,
@@ -152,13 +153,16 @@ function* loadDispatched(input: DispatchEffect): Load<Dispatched> {
     }
   }
   if (effect.declared.retry !== "safe") {
-    // An equal operation whose fate is unknown may have happened: under another id it would happen again.
+    // An equal operation whose fate is open may have happened: under another id it would happen again.
     const equal = yield* rows(
-      "SELECT id FROM external_effect WHERE operation = ? AND state = 'unknown' AND id <> ? ORDER BY id LIMIT 100",
+      "SELECT id, state FROM external_effect WHERE operation = ? AND state IN ('dispatched', 'unknown') AND id <> ? " +
+        "ORDER BY id LIMIT 100",
       effect.operation,
       effect.id
     )
-    for (const other of equal) waits.push({ effect: String(other["id"]), state: "unknown", why: "sameOperation" })
+    for (const other of equal) {
+      waits.push({ effect: String(other["id"]), state: String(other["state"]), why: "sameOperation" })
+    }
   }
   return {
     effect,
@@ -262,6 +266,7 @@ export const dispatch: Handlers = handler({
         {
           state: "dispatched",
           attempts: effect.attempts + 1,
+          earlierOpen: effect.state === "unknown" && effect.lastReadBack !== "notExecuted",
           driver: observerOf(observed),
           agent: lease?.owner ?? effect.agent,
           supervisor,

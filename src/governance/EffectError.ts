@@ -19,7 +19,7 @@ export class EffectInFlight extends Schema.TaggedError<EffectInFlight>()("Effect
   alive: Schema.Union([Schema.Boolean, Schema.Literal("unknown")])
 }) {}
 
-/** It waits for other effects: for those that it comes `after`, or for an equal operation whose fate is unknown. */
+/** It waits for other effects: for those that it comes `after`, or for an equal operation whose fate is open. */
 export class EffectBlocked extends Schema.TaggedError<EffectBlocked>()("EffectBlocked", {
   ...errorFields("EFFECT_BLOCKED"),
   effect: Schema.String,

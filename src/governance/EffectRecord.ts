@@ -25,6 +25,7 @@ CREATE TABLE external_effect (
   after TEXT NOT NULL,
   state TEXT NOT NULL CHECK (state IN ('planned', 'dispatched', 'confirmed', 'refused', 'unknown')),
   attempts INTEGER NOT NULL,
+  earlier_open INTEGER NOT NULL,
   driver TEXT,
   supervisor TEXT,
   claim TEXT,
@@ -41,7 +42,8 @@ CREATE INDEX effect_goal ON external_effect (goal, planned_at, id);
 CREATE INDEX effect_unresolved ON external_effect (goal, id) WHERE unresolved = 1;
 CREATE INDEX effect_provider ON external_effect (provider, planned_at, id) WHERE unresolved = 1;
 CREATE INDEX effect_todo ON external_effect (todo, id) WHERE unresolved = 1;
-CREATE INDEX effect_unknown ON external_effect (operation) WHERE state = 'unknown';
+CREATE INDEX effect_planned ON external_effect (goal, id) WHERE state = 'planned';
+CREATE INDEX effect_open ON external_effect (operation) WHERE state IN ('dispatched', 'unknown');
 `
 
 export type EffectStates = "planned" | "dispatched" | "confirmed" | "refused" | "unknown"
@@ -100,11 +102,16 @@ export interface EffectRecord {
   readonly state: EffectStates
   /** How often it was handed over. */
   readonly attempts: number
+  /** Whether an attempt before the last one may have been carried out. */
+  readonly earlierOpen: boolean
   /** The process that handed it over last. */
   readonly driver: ProcessIdentity | null
   readonly supervisor: string | null
-  /** The provider said that it was done, which for a kind without read-back is a claim and no more (G63). */
-  readonly claim: "confirmed" | null
+  /**
+   * What the provider said of the last attempt where that is no more than a claim: that it was done, for a kind without read-back
+   * (G63); that it was refused, while an earlier attempt may have been carried out.
+   */
+  readonly claim: "confirmed" | "refused" | null
   /** What reading back gave since it was handed over last. */
   readonly lastReadBack: ReadBackAnswer["state"] | "unavailable" | null
   readonly outcome: EffectOutcome | null
@@ -130,6 +137,7 @@ export const effectTable = recordTable<EffectRecord>("external_effect", ["id"], 
   after: "json",
   state: "value",
   attempts: "value",
+  earlierOpen: "flag",
   driver: "json",
   supervisor: "value",
   claim: "value",

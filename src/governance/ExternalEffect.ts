@@ -16,6 +16,7 @@ import {
   type Gated,
   type GoalNotActive,
   type IdentityConflict,
+  type InvalidInput,
   type LeaseHeld,
   type LeaseLost,
   type NotFound,
@@ -60,12 +61,18 @@ const dispatchEffect = observing<
   | NotFound
 >("dispatchEffect")
 
-/** The digest of an operation; what JSON cannot hold is refused as any other field. */
-const digested = (command: string, provider: string, kind: string, operation: Json) =>
-  Effect.try({
-    try: () => operationDigest(provider, kind, operation),
-    catch: () => invalidInput(command, "`operation` is no JSON value")
-  })
+/** The input of a command that takes an operation, with the digest in its place; the rest is judged by the command itself. */
+const digested = <Input extends { readonly operation: Json }>(
+  command: string,
+  input: Input,
+  of: { readonly provider: string; readonly kind: string }
+): Effect.Effect<Omit<Input, "operation"> & { readonly operation: string }, InvalidInput> =>
+  input.operation === undefined
+    ? Effect.fail(invalidInput(command, "`operation` is missing"))
+    : Effect.try({
+        try: () => ({ ...input, operation: operationDigest(of.provider, of.kind, input.operation) }),
+        catch: () => invalidInput(command, "`operation` is no JSON value")
+      })
 
 /**
  * External effects: operations on devices and services. `Operations` of `coppice/session` drives them; these are its steps, and
@@ -79,10 +86,18 @@ export const Effects = {
    * Errors: `IdentityConflict` (the id names another operation), `GoalNotActive`, `LeaseHeld` and `LeaseLost` (of its todo),
    * `TodoState`, `NotFound`.
    */
-  plan: ({ operation, ...input }: Omit<PlanEffect, "operation"> & Keyed & { readonly operation: Json }) =>
-    Effect.flatMap(digested("planEffect", input.provider, input.kind?.name, operation), (digest) =>
-      planEffect({ ...input, operation: digest })
-    ),
+  plan: (input: Omit<PlanEffect, "operation"> & Keyed & { readonly operation: Json }) =>
+    Effect.suspend(() => {
+      const { provider, kind } = (input ?? {}) as {
+        readonly provider?: unknown
+        readonly kind?: { name?: unknown } | null
+      }
+      const name = kind?.name
+      if (typeof provider !== "string" || typeof name !== "string") {
+        return invalidInput("planEffect", "`provider` is a text, and `kind` says what the operation is")
+      }
+      return Effect.flatMap(digested("planEffect", input, { provider, kind: name }), planEffect)
+    }),
   /**
    * Journals that the effect is about to be handed over; only after that the provider is called, once. The reply's `attempts` is the
    * attempt that the provider is told. A replayed reply (same `commandId`) means that it may have been handed over: read it back.
@@ -90,22 +105,24 @@ export const Effects = {
    * `RetryUnsafe`, `EffectBlocked`, `SupervisionRequired`, `GoalNotActive`, `Gated` (gates on `effect`), `LeaseLost` (effects of a
    * todo need its fence), `NotFound`.
    */
-  dispatch: ({ operation, ...input }: Omit<DispatchEffect, "operation"> & Keyed & { readonly operation: Json }) =>
+  dispatch: (input: Omit<DispatchEffect, "operation"> & Keyed & { readonly operation: Json }) =>
     Effect.gen(function* () {
-      const { provider, kind } = yield* Effects.get({ effect: input.effect })
-      return yield* dispatchEffect({
-        ...input,
-        operation: yield* digested("dispatchEffect", provider, kind, operation)
-      })
+      if (typeof (input as { readonly effect?: unknown } | null | undefined)?.effect !== "string") {
+        return yield* invalidInput("dispatchEffect", "`effect` is the id of an effect")
+      }
+      const effect = yield* Effects.get({ effect: input.effect })
+      return yield* dispatchEffect(yield* digested("dispatchEffect", input, effect))
     }),
   /**
    * Records the provider's answer to an attempt, or that there was none. An answer that it was done is a claim, and the state
-   * `unknown`, for kinds without read-back. Errors: `EffectState` (of an earlier attempt), `EffectInFlight`, `NotFound`.
+   * `unknown`, for kinds without read-back; so is a refusal, while an earlier attempt may have been carried out (`earlierOpen`) and
+   * the kind is not keyed. Errors: `EffectState` (of an earlier attempt), `EffectInFlight`, `NotFound`.
    */
   answer: observing<typeof AnswerEffect.Type, EffectRecord, EffectState | EffectInFlight | NotFound>("answerEffect"),
   /**
-   * Records what the provider said when it was asked what became of the effect. Errors: `EffectInFlight` (somebody is still handing
-   * it over), `EffectState`, `InvalidInput` (the kind has no read-back), `NotFound`.
+   * Records what the provider said when it was asked what became of the effect. The journal tells processes apart, not calls of one:
+   * ask only after your own call to the provider has ended, or its answer may come after `notExecuted` let it be handed over again.
+   * `Operations` sees to that. Errors: `EffectInFlight` (another process is still handing it over), `EffectState`, `InvalidInput` (the kind has no read-back), `NotFound`.
    */
   readBack: observing<typeof ReadBackEffect.Type, EffectRecord, EffectState | EffectInFlight | NotFound>(
     "readBackEffect"

@@ -71,6 +71,7 @@ export const frontierKinds: readonly FrontierKind[] = [
   openRows("unreadableSource", "source", openSources.unreadable),
   openRows("unreadSource", "source", openSources.unread),
   openRows("effect", "external_effect", "unresolved = 1"),
+  openRows("plannedEffect", "external_effect", "state = 'planned'"),
   heldBounds,
   undeliveredPart
 ]

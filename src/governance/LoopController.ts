@@ -183,7 +183,7 @@ const exhausted = ({ accounts }: LoopState, bound: Amounts | undefined): Exhaust
 const part = (state: LoopState, kind: string): OpenPart | undefined => state.open.find((one) => one.kind === kind)
 
 /** Parts that have a lane of their own below; whatever else is open is to be resolved. */
-const known = new Set(["todo", "obligation", "turn", "gate", "unreadSource", "unreadableSource"])
+const known = new Set(["todo", "obligation", "turn", "gate", "unreadSource", "unreadableSource", "plannedEffect"])
 
 type Step = Lane & { readonly about: readonly string[]; readonly says: string }
 

@@ -75,12 +75,17 @@ export interface ExternalEffect {
   readonly state: "planned" | "dispatched" | "confirmed" | "refused" | "unknown"
   /** How often it was handed over. */
   readonly attempts: number
+  /** Whether an attempt before the last one may have been carried out. */
+  readonly earlierOpen: boolean
   /** The process that handed it over last; null: none did. */
   readonly driver: ProcessIdentity | null
   /** Who watches while it runs, where its kind requires somebody. */
   readonly supervisor: string | null
-  /** The provider said that it was done, which for a kind without read-back is a claim and no more. */
-  readonly claim: "confirmed" | null
+  /**
+   * What the provider said of the last attempt where that is a claim and no more: that it was done, for a kind without read-back;
+   * that it was refused, while an earlier attempt may have been carried out.
+   */
+  readonly claim: "confirmed" | "refused" | null
   /** Null: it was not read back since it was handed over last. */
   readonly lastReadBack: "confirmed" | "refused" | "pending" | "notFound" | "notExecuted" | "unavailable" | null
   /** Null while it is not known what became of it. */

@@ -267,6 +267,74 @@ describe("handing over again", () => {
   }
 })
 
+describe("one operation under two ids, and what a later attempt is told", () => {
+  test("G63 G61 an equal unsafe operation under another id waits while the first is being handed over, not only once its fate is unknown", async () => {
+    const { bench, goal, dispatch } = await scene({ kind: kind({ readBack: "no" }) })
+    await newEffect(bench, goal.id, { effect: "e2", kind: kind({ readBack: "no" }) })
+    await bench.run(dispatch())
+    const error = await bench.fails(dispatch("e2"))
+    assert.deepInclude(error, { _tag: "EffectBlocked", effect: "e2" })
+    assert.deepEqual((error as { waits?: unknown }).waits, [
+      { effect: "e1", state: "dispatched", why: "sameOperation" }
+    ])
+    await bench.run(Effects.answer({ effect: "e1", attempt: 1, answer: "refused" }))
+    assert.equal((await bench.run(dispatch("e2"))).state, "dispatched")
+  })
+
+  test("G60 G61 a refusal of a later attempt does not say that an earlier one was not carried out: it stays unknown, as a claim", async () => {
+    const safe = { readBack: "no", retry: "safe", stop: "none" } as const
+    const { bench, goal, dispatch } = await scene({ kind: kind(safe) })
+    await bench.run(dispatch())
+    await lose(bench)
+    assert.isTrue((await bench.run(dispatch())).earlierOpen)
+    const told = await bench.run(
+      Effects.answer({ effect: "e1", attempt: 2, answer: "refused", summary: "already open" })
+    )
+    assert.deepInclude(told, { state: "unknown", claim: "refused", outcome: null, unresolved: true })
+    // Asking the same again gives the same: a person looks.
+    assert.equal((await bench.fails(dispatch()))._tag, "RetryUnsafe")
+    const closing = Goals.complete({ goal: goal.id, closure: { reason: "done" } })
+    assert.equal((await bench.fails(closing))._tag, "FrontierNotEmpty")
+    const { id } = await seen(bench, goal.id)
+    const said = { effect: "e1", outcome: "confirmed", person: "mira", reason: "it is open", evidence: [id] } as const
+    assert.equal((await bench.run(Effects.resolve(said))).state, "confirmed")
+    assert.equal((await bench.run(closing)).state, "completed")
+  })
+
+  for (const [name, retry, first] of [
+    ["of a keyed kind", "keyed", "notFound"],
+    ["after its provider vouched that no earlier attempt was carried out", "unsafe", "notExecuted"]
+  ] as const) {
+    test(`G60 G63 a refusal ${name} is final at whatever attempt`, async () => {
+      const { bench, dispatch } = await scene({ kind: kind({ retry }) })
+      await bench.run(dispatch())
+      await lose(bench)
+      await bench.run(Effects.readBack({ effect: "e1", attempt: 1, found: first }))
+      await bench.run(dispatch())
+      assert.equal((await bench.run(Effects.answer({ effect: "e1", attempt: 2, answer: "refused" }))).state, "refused")
+    })
+  }
+})
+
+describe("calls of no sense", () => {
+  test("G62 planning and handing over without an input, a kind or an id are refusals of the call, and nothing is kept", async () => {
+    const { bench, goal } = await scene()
+    const before = (await types(bench)).length
+    const none = [undefined, null, 7] as unknown as Parameters<typeof Effects.plan>[0][]
+    const plain = { effect: "e5", goal: goal.id, provider: "p", operation, summary: "" }
+    for (const kind of [undefined, null, "move", {}]) none.push({ ...plain, kind } as never)
+    none.push(
+      { ...plain, kind: kind(), provider: undefined } as never,
+      { ...plain, kind: kind(), operation: undefined } as never
+    )
+    for (const input of none) assert.equal((await bench.fails(Effects.plan(input)))._tag, "InvalidInput")
+    for (const input of [undefined, null, 7, {}, { operation }, { effect: 7, operation }, { effect: "e1" }]) {
+      assert.equal((await bench.fails(Effects.dispatch(input as never)))._tag, "InvalidInput")
+    }
+    assert.equal((await types(bench)).length, before)
+  })
+})
+
 describe("what is refused, and what is held up", () => {
   test("G10 a paused or stopped goal plans and hands over nothing; what becomes known is recorded all the same", async () => {
     const { bench, goal, dispatch } = await scene()
@@ -355,6 +423,15 @@ describe("what is refused, and what is held up", () => {
       after: ["nope"]
     })
     assert.equal((await bench.fails(unknown))._tag, "NotFound")
+  })
+
+  test("G12 a goal is not completed over an effect that is planned: it is handed over, or given up", async () => {
+    const { bench, goal } = await scene()
+    const closing = Goals.complete({ goal: goal.id, closure: { reason: "done" } })
+    const refused = await bench.fails(closing)
+    assert.deepEqual((refused as { parts?: unknown }).parts, [{ kind: "plannedEffect", count: 1, ids: ["e1"] }])
+    await bench.run(Effects.abandon({ effect: "e1", by: "mira", reason: "not needed" }))
+    assert.equal((await bench.run(closing)).state, "completed")
   })
 
   test("G61 G12 while an effect is unknown its todo is neither completed nor settled as accepted, and its goal's frontier names it", async () => {

@@ -225,6 +225,20 @@ const deliveryRule: Rule = {
   }
 }
 
+/** What a later attempt was told ends no effect of which an earlier attempt may have been carried out (G60, G61). */
+const effectRule: Rule = {
+  step: (was, is) =>
+    wrong(
+      !(
+        was?.["earlierOpen"] === true &&
+        is["state"] === "refused" &&
+        is["outcome"]?.["by"] === "provider" &&
+        is["declared"]["retry"] !== "keyed"
+      ),
+      "an effect was refused by the answer to a later attempt"
+    )
+}
+
 const rules: Readonly<Record<string, readonly Rule[]>> = {
   goal: [goalRule],
   todo: [todoRule],
@@ -233,7 +247,8 @@ const rules: Readonly<Record<string, readonly Rule[]>> = {
   settlement: [settlementRule],
   quota: [ledgerRule()],
   usage: [usageRule],
-  delivery: [deliveryRule]
+  delivery: [deliveryRule],
+  effect: [effectRule]
 }
 
 // --- the walk --------------------------------------------------------------------------------------------------------
