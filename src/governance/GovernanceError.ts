@@ -184,7 +184,16 @@ export class RetryRefused extends Schema.TaggedError<RetryRefused>()("RetryRefus
 export class AcceptanceInvalid extends Schema.TaggedError<AcceptanceInvalid>()("AcceptanceInvalid", {
   ...errorFields("ACCEPTANCE_INVALID"),
   acceptance: Schema.String,
-  why: Schema.Literals(["missing", "void", "notPassed", "otherCandidate", "otherWork", "ownProducer", "unrecorded"])
+  why: Schema.Literals([
+    "missing",
+    "void",
+    "notPassed",
+    "otherCandidate",
+    "otherWork",
+    "ownProducer",
+    "unrecorded",
+    "used"
+  ])
 }) {}
 
 /** Evidence that must lie outside the workspace store is not recorded (G75). */

@@ -18,7 +18,7 @@ import {
 } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler } from "./Handler.ts"
 import type { Load } from "./Module.ts"
-import { attempts, met, type ObligationRecord, obligationTable } from "./ObligationRecord.ts"
+import { attemptedByHand, attempts, met, type ObligationRecord, obligationTable } from "./ObligationRecord.ts"
 import { settlementTable, type SettlementRecord } from "./SettlementRecord.ts"
 import { todoState, todoTable } from "./TodoRecord.ts"
 import { type TurnRecord, turnTable } from "./TurnRecord.ts"
@@ -106,7 +106,7 @@ const settledAttempt = (
   settlement.goal === obligation.goal &&
   (obligation.todo === null || obligation.todo === settlement.todo) &&
   (settlement.turn === null
-    ? settlement.settledAt >= obligation.openedAt
+    ? settlement.settledAt >= obligation.openedAt && attemptedByHand(settlement.outcome)
     : turn !== undefined && attempts(turn, obligation))
 
 const meet = handler({

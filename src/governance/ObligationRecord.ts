@@ -7,6 +7,7 @@ import * as Result from "effect/Result"
 import { ObligationOpen } from "./GovernanceError.ts"
 import { fact, recordTable } from "./Handler.ts"
 import type { JournalEvent, Load } from "./Module.ts"
+import type { SettlementOutcome } from "./SettlementRecord.ts"
 import type { TurnRecord } from "./TurnRecord.ts"
 
 /** An obligation as it is kept, journaled and shown. */
@@ -76,6 +77,10 @@ export const attempts = (turn: TurnRecord, obligation: ObligationRecord): boolea
   (obligation.todo === null || obligation.todo === turn.todo) &&
   turn.result?.status === "ok" &&
   (turn.attempts.at(-1)?.startedAt ?? -1) >= obligation.openedAt
+
+/** Work by hand, without a turn: its holder's word is an attempt unless it says that nothing could be done, or told. */
+export const attemptedByHand = (outcome: SettlementOutcome): boolean =>
+  outcome !== "unavailable" && outcome !== "inconclusive"
 
 /** The fact that an obligation was met. */
 export const met = (

@@ -28,12 +28,41 @@ export interface Stale {
   readonly asked: SettlementOutcome
   readonly admittedRevision: number | null
   readonly revision: number
-  /** Required reads that the turn was not admitted under, with the revision that it had of them; there when there are any. */
+  /** Required reads that the turn was not admitted under (by hand: not judged), with the revision that it had of them; if any. */
   readonly sources?: readonly (ReadRevision & { readonly admittedRevision: number | null })[]
   /** There when the work was done under another context than the turn was given. */
   readonly context?: { readonly admitted: string | null; readonly worked: string }
   readonly next: "replan"
 }
+
+/** Work by hand was admitted under nothing: what was accepted of it is what its verdict judged. */
+const judgedBefore = (
+  requirement: string,
+  required: readonly ReadRevision[],
+  verdict: AcceptanceRecord | undefined,
+  todo: TodoRecord
+): Stale | undefined => {
+  const reads = verdict?.reads ?? []
+  const revised = missingReads(required, reads)
+  if (verdict === undefined || (verdict.requirement === requirement && revised.length === 0)) return undefined
+  return {
+    asked: "accepted",
+    admittedRevision: null,
+    revision: todo.revision,
+    ...revisedReads(revised, reads),
+    next: "replan"
+  }
+}
+
+const revisedReads = (revised: readonly ReadRevision[], before: readonly ReadRevision[]): Pick<Stale, "sources"> =>
+  revised.length === 0
+    ? {}
+    : {
+        sources: revised.map((read) => ({
+          ...read,
+          admittedRevision: before.find(({ source }) => source === read.source)?.revision ?? null
+        }))
+      }
 
 /** Why a settlement cannot stand for what is required now; undefined when it can (G86). */
 export const staleness = (
@@ -46,9 +75,13 @@ export const staleness = (
   },
   settling: { readonly outcome: SettlementOutcome; readonly context?: string | undefined }
 ): Stale | undefined => {
-  const admitted = state.turn?.context
-  if (admitted?.requirement === undefined) return undefined
   const requirement = requirementOf(goal, todo)
+  if (state.turn === undefined) {
+    if (settling.outcome !== "accepted") return undefined
+    return judgedBefore(requirement, revisionsOf(state.required), state.acceptance, todo)
+  }
+  const admitted = state.turn.context
+  if (admitted?.requirement === undefined) return undefined
   const reads = admitted.reads ?? []
   const revised = missingReads(revisionsOf(state.required), reads)
   const worked = settling.context ?? admitted.digest
@@ -56,16 +89,17 @@ export const staleness = (
   if (admitted.requirement === requirement && revised.length === 0 && !elsewhere) return undefined
   // A verdict stands for what the turn was admitted under, and for what the validator says that it ran against.
   const verdict = state.acceptance
-  const judged = verdict?.requirement === requirement && missingReads(revised, verdict.reads ?? []).length === 0
+  // One that does not name the turn is of whatever stood when it was recorded, perhaps after the validator ran.
+  const judged =
+    verdict?.turn === state.turn.id &&
+    verdict.requirement === requirement &&
+    missingReads(revised, verdict.reads ?? []).length === 0
   if (judged && (!elsewhere || verdict.reads !== null)) return undefined
-  const before = (source: string) => reads.find((read) => read.source === source)?.revision ?? null
   return {
     asked: settling.outcome,
     admittedRevision: admitted.requirementRevision,
     revision: todo.revision,
-    ...(revised.length === 0
-      ? {}
-      : { sources: revised.map((read) => ({ ...read, admittedRevision: before(read.source) })) }),
+    ...revisedReads(revised, reads),
     ...(elsewhere ? { context: { admitted: admitted.digest, worked: worked! } } : {}),
     next: "replan"
   }

@@ -6,23 +6,23 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { digestJson, type Json } from "../base/Digest.ts"
-import { type AcceptanceRecord, acceptanceTable, carries, invalid } from "./Acceptance.ts"
+import { acceptanceTable, invalid } from "./Acceptance.ts"
 import { reader, writer } from "./Authority.ts"
-import { type CandidateRecord, candidateTable } from "./CandidateRecord.ts"
+import { candidateTable } from "./CandidateRecord.ts"
 import { resultOf } from "./DeliveryRecord.ts"
 import type { EffectUnresolved } from "./EffectError.ts"
 import { loadUnresolvedOf, noneUnresolved } from "./EffectRecord.ts"
-import { type EvidenceRecord, loadEvidence, ofGoal } from "./Evidence.ts"
+import { loadEvidence, ofGoal } from "./Evidence.ts"
 import { DigestText, Fence, IdText, Ids, Summary } from "./Field.ts"
 import { type GateAction, type GateRecord, loadGates, occasionOf, passGates } from "./GateRecord.ts"
 import { activeGoal, type GoalRecord, loadGoal } from "./Goal.ts"
 import {
   type AcceptanceInvalid,
-  EvidenceMissing,
+  type EvidenceMissing,
   type Gated,
   type GoalNotActive,
-  IdentityConflict,
-  LeaseLost,
+  type IdentityConflict,
+  type LeaseLost,
   type NotFound,
   notFound,
   type ObligationOpen,
@@ -32,17 +32,26 @@ import {
 } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler } from "./Handler.ts"
 import { type LeaseRecord, loadLease, passFence, released } from "./Lease.ts"
-import type { DecideContext, JournalEvent, Load } from "./Module.ts"
-import { attempts, loadObligationsOver, met, type ObligationRecord, unobliged } from "./ObligationRecord.ts"
-import { closed, Spend, spendReserved, spendUnreserved } from "./QuotaLedger.ts"
+import type { JournalEvent, Load } from "./Module.ts"
+import {
+  attemptedByHand,
+  attempts,
+  loadObligationsOver,
+  met,
+  type ObligationRecord,
+  unobliged
+} from "./ObligationRecord.ts"
+import { Spend } from "./QuotaLedger.ts"
 import { staleness } from "./Requirement.ts"
-import { loadOwed, type Owed, owedBy, type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
+import { loadOwed, type Owed, owedBy, reservationTable } from "./ReservationRecord.ts"
+import { accepted, conflict, type Ground, payFor, settledTurn } from "./SettlementGround.ts"
 import { type Settlement, SettlementOutcome, type SettlementRecord, settlementTable } from "./SettlementRecord.ts"
 import { loadNamedReads, loadRequired, readsOfGoal, type SourceRecord } from "./SourceRecord.ts"
 import { completeTodo } from "./TodoEnd.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
 import { Continuation, successorsOf } from "./TodoSpec.ts"
-import { inPhase, type TurnRecord, turnTable } from "./TurnRecord.ts"
+import { openTurn } from "./TurnFence.ts"
+import { type TurnRecord, turnTable } from "./TurnRecord.ts"
 
 // --- payload ---------------------------------------------------------------------------------------------------------
 
@@ -72,17 +81,11 @@ type Settle = typeof Settle.Type
 
 // --- rules -----------------------------------------------------------------------------------------------------------
 
-interface State {
+interface State extends Ground {
   readonly settled: (SettlementRecord & { readonly receipt: Settlement }) | undefined
   readonly goal: GoalRecord | undefined
   readonly todo: TodoRecord | undefined
   readonly lease: LeaseRecord | undefined
-  readonly turn: TurnRecord | undefined
-  readonly held: ReservationRecord | undefined
-  readonly acceptance: AcceptanceRecord | undefined
-  readonly candidate: CandidateRecord | undefined
-  readonly evidence: readonly (EvidenceRecord | undefined)[]
-  readonly verdictEvidence: readonly (EvidenceRecord | undefined)[]
   /** What the todo requires to be read now. */
   readonly required: readonly SourceRecord[]
   /** Sources that the successors require. */
@@ -100,6 +103,7 @@ const madeBy = ({ todo }: Settle) => (todo.action === "complete" ? successorsOf(
 function* load(input: Settle): Load<State> {
   const todo = yield* todoTable.first("id = ?", input.fence.todo)
   const turn = input.turn === undefined ? undefined : yield* turnTable.first("id = ?", input.turn)
+  const lease = yield* loadLease(input.fence.todo)
   const reservation = turn?.reservation ?? input.reservation
   const acceptance =
     typeof input.acceptance === "string" ? yield* acceptanceTable.first("id = ?", input.acceptance) : undefined
@@ -108,10 +112,16 @@ function* load(input: Settle): Load<State> {
     goal: yield* loadGoal(input.goal),
     todo,
     required: yield* loadRequired(todo),
-    lease: yield* loadLease(input.fence.todo),
+    lease,
     turn,
+    open: turn !== undefined || lease === undefined ? undefined : yield* openTurn(input.goal, lease.owner),
+    kept: yield* reservationTable.first("effect_id = ?", input.effectId),
     held: reservation === undefined ? undefined : yield* reservationTable.first("id = ?", reservation),
     acceptance,
+    carried:
+      acceptance === undefined
+        ? undefined
+        : yield* settlementTable.first("acceptance = ? AND accepted = 1", acceptance.id),
     candidate:
       typeof input.candidate === "string"
         ? yield* candidateTable.first("identity = ? AND goal = ? AND state = 'recorded'", input.candidate, input.goal)
@@ -128,83 +138,6 @@ function* load(input: Settle): Load<State> {
 /** What settles is the content, whoever sends it: the fence proves authority and is no part of it. */
 const contentOf = ({ fence, ...content }: Settle): string =>
   digestJson({ ...content, todoId: fence.todo } as unknown as Json)
-
-const conflict = (effectId: string, message: string): IdentityConflict =>
-  new IdentityConflict({
-    message,
-    remedy: "Read it with Settlements.get. Another piece of work has another effect id.",
-    kind: "settlement",
-    id: effectId
-  })
-
-/** The turn that is settled, checked against what the settlement names. */
-const settledTurn = (turn: TurnRecord | undefined, input: Settle, lease: LeaseRecord) =>
-  Result.gen(function* () {
-    if (input.turn === undefined) return undefined
-    if (turn === undefined || turn.goal !== input.goal) return yield* Result.fail(notFound("turn", input.turn))
-    if (turn.effectId !== input.effectId || turn.todo !== input.fence.todo) {
-      return yield* Result.fail(conflict(input.effectId, `Turn ${turn.id} is settled under effect ${turn.effectId}.`))
-    }
-    if (turn.epoch !== lease.epoch) {
-      return yield* Result.fail(
-        new LeaseLost({
-          message: `Turn ${turn.id} was admitted at epoch ${turn.epoch}; the lease is at ${lease.epoch}.`,
-          remedy: "Take the turn over under the new lease with Turns.resume, then settle it.",
-          todo: turn.todo,
-          epoch: turn.epoch,
-          currentEpoch: lease.epoch,
-          why: "epoch"
-        })
-      )
-    }
-    return yield* inPhase(turn, "settle")
-  })
-
-/** An accepted outcome stands on a passed verdict for exactly this work, with patch and verdict kept outside the workspace store. */
-const accepted = (state: State, input: Settle, todo: TodoRecord) =>
-  Result.gen(function* () {
-    const candidate = input.candidate ?? null
-    const acceptance = yield* carries(state.acceptance, {
-      goal: input.goal,
-      todo: todo.id,
-      turn: input.turn ?? null,
-      candidate,
-      validator: todo.acceptance?.validator ?? null
-    })
-    if (candidate === null) return acceptance.id
-    if (state.candidate === undefined) {
-      return yield* Result.fail(invalid(acceptance.id, "unrecorded", `Candidate ${candidate} is not recorded.`))
-    }
-    const kinds = new Set([...state.evidence, ...state.verdictEvidence].map((e) => e?.kind))
-    const missing = ["patch", "verdict"].filter((kind) => !kinds.has(kind))
-    if (missing.length > 0) {
-      return yield* Result.fail(
-        new EvidenceMissing({
-          message: `Accepting candidate ${candidate} needs evidence of kind ${missing.join(" and ")}.`,
-          remedy: "Export it outside the workspace store and record it with Evidence.record, then settle again.",
-          kinds: missing
-        })
-      )
-    }
-    return acceptance.id
-  })
-
-const payFor = (state: State, input: Settle, todo: TodoRecord, turn: TurnRecord | undefined, context: DecideContext) =>
-  Result.gen(function* () {
-    if (turn === undefined && input.reservation === undefined) {
-      const owner = { goal: todo.goal, todo: todo.id, turn: null, agent: state.lease!.owner }
-      return spendUnreserved(owner, input.effectId, input.spend, null, context)
-    }
-    const held = state.held
-    if (held === undefined || held.goal !== input.goal) {
-      return yield* Result.fail(notFound("reservation", turn?.reservation ?? input.reservation!))
-    }
-    if (held.effectId !== input.effectId) {
-      return yield* Result.fail(conflict(input.effectId, `Reservation ${held.id} is for effect ${held.effectId}.`))
-    }
-    if (held.state !== "open") return yield* Result.fail(closed(held))
-    return spendReserved(held, input.spend, null, context.now)
-  })
 
 /** Accepting work and completing its todo pass their gates; what only records a cost is stopped by none. */
 const passing = (
@@ -240,7 +173,7 @@ const settle = handler({
       const todo = state.todo
       if (todo === undefined || todo.goal !== goal.id) return yield* Result.fail(notFound("todo", input.fence.todo))
       const lease = yield* passFence(state.lease, input.fence, context.now)
-      const turn = yield* settledTurn(state.turn, input, lease)
+      const turn = yield* settledTurn(state, input, lease)
       yield* ofGoal(goal.id, input.evidence, state.evidence)
       yield* readsOfGoal(goal.id, madeBy(input), state.reads)
       if (typeof input.acceptance === "string" && state.acceptance?.goal !== goal.id) {
@@ -249,7 +182,10 @@ const settle = handler({
       const stale = staleness(goal, todo, { ...state, turn }, input)
       const outcome = stale === undefined ? input.outcome : "staleContext"
       const fate = stale !== undefined && input.todo.action === "complete" ? ({ action: "keep" } as const) : input.todo
-      if (outcome === "accepted") yield* accepted(state, input, todo)
+      // What was never a verdict of this work is refused, and is not a stale one of it.
+      if (outcome === "accepted" || (turn === undefined && input.outcome === "accepted")) {
+        yield* accepted(state, input, todo, lease)
+      }
       if (outcome === "accepted" || fate.action === "complete") yield* noneUnresolved(todo.id, state.effects)
       if (todo.acceptance !== null && fate.action === "complete" && outcome !== "accepted") {
         return yield* Result.fail(
@@ -266,14 +202,16 @@ const settle = handler({
         ],
         context.now
       )
-      const meets = state.obligations.filter((one) => turn === undefined || attempts(turn, one))
+      const meets = state.obligations.filter((one) =>
+        turn === undefined ? attemptedByHand(outcome) : attempts(turn, one)
+      )
       if (fate.action === "complete") {
         yield* unobliged(
           todo.id,
           state.obligations.filter((one) => one.todo === todo.id && !meets.includes(one))
         )
       }
-      const cost = yield* payFor(state, input, todo, turn, context)
+      const cost = yield* payFor(state, input, todo, lease, context)
       const done =
         fate.action === "complete"
           ? yield* completeTodo(todo, lease, fate.continuation, context)
@@ -347,6 +285,8 @@ export const Settlements = {
    * are kept, the todo stays open, and the outcome is `staleContext` whatever was asked (`stale` says so), unless the acceptance is
    * of what is required now.
    * Open obligations that the turn attempted are met in this commit; a turn whose host never answered met none.
+   * Work done by hand has no turn: its holder's word meets them (not `inconclusive` or `unavailable`), a verdict that was taken before
+   * the todo or its sources changed is `staleContext`, and it is not settled beside a turn of its holder that is open (`PhaseOrder`).
    * Errors: `LeaseLost` (stop first), `ObligationOpen` (completing work that must be attempted first), `Gated` (accepting or
    * completing is stopped; the result is kept, settle it once that is decided), `EffectUnresolved` (an external effect of the todo
    * is not known), `AcceptanceInvalid`, `EvidenceMissing`, `IdentityConflict`, `PhaseOrder`,

@@ -2,6 +2,7 @@
  * The tables of the work module: projections of its facts, and nothing that the journal does not hold.
  * Promise: written by Authority commands only (G1); a released step is never edited, a change is a further step (G5).
  */
+import { acceptanceTables } from "./Acceptance.ts"
 import { frontierIndexes } from "./Frontier.ts"
 import { gateTables } from "./GateRecord.ts"
 import { goalTables } from "./Goal.ts"
@@ -27,7 +28,8 @@ const complete: readonly string[] = [
   usageTables,
   goalTables,
   frontierIndexes,
-  leaseTables
+  leaseTables,
+  acceptanceTables
 ]
 
 export const workMigrations: readonly Migration[] = [

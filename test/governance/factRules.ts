@@ -130,12 +130,33 @@ const turnRule: Rule = {
 
 // --- settlements and completions -------------------------------------------------------------------------------------
 
+/** A verdict accepts once, and the work that it was given for (G71). */
+const verdictFaults = (is: Record_, id: string, told: Told): readonly string[] => {
+  const verdict = told.of("acceptance").get(is["acceptance"])
+  if (verdict === undefined) return ["work was accepted without a verdict"]
+  const again = [...told.of("settlement").entries()].some(
+    ([other, { accepted, acceptance }]) => other !== id && accepted === true && acceptance === is["acceptance"]
+  )
+  const whole = is["candidate"] !== null && is["turn"] !== null
+  return [
+    ...wrong(!again, `verdict ${verdict["id"]} accepted twice`),
+    ...wrong(verdict["outcome"] === "passed" && verdict["void"] === false, "a verdict that did not pass accepted work"),
+    ...wrong(
+      verdict["todo"] === is["todo"] || (whole && verdict["todo"] === null),
+      `verdict ${verdict["id"]} accepted other work than its own`
+    )
+  ]
+}
+
 const settlementRule: Rule = {
   step: (_, is, entry, told) => {
     const same = [...told.of("settlement").entries()].filter(
       ([id, other]) => other["effectId"] === is["effectId"] && id !== entry.entity
     )
-    return wrong(same.length === 0, `effect ${is["effectId"]} was settled twice`)
+    return [
+      ...wrong(same.length === 0, `effect ${is["effectId"]} was settled twice`),
+      ...(is["accepted"] === true ? verdictFaults(is, entry.entity, told) : [])
+    ]
   },
   // Work and its cost are one commit, and so is the end of its turn (G72, G73).
   after: (told) =>

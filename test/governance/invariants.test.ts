@@ -99,6 +99,11 @@ const lies: readonly (readonly [string, Change, RegExp])[] = [
       repeated("settlement.settled")(facts).map((f) => (f.command === "cmd_again" ? { ...f, entity: "stl_2" } : f)),
     /was settled twice/
   ],
+  [
+    "work accepted without a verdict",
+    changed("settlement.settled", { accepted: true, acceptance: "vrd_x" }),
+    /accepted without a verdict/
+  ],
   ["work without its cost", without("quota.spend"), /lies apart from its cost/],
   ["a finished todo that is still held", without("lease.released"), /is finished and its lease lives/],
   ["a phase that was jumped", changed("turn.failed", { phase: "settle" }), /turn.failed in phase admit/],
