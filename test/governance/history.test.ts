@@ -9,6 +9,12 @@ import { factsOf } from "./invariants.ts"
 
 const count = 50
 
+/**
+ * The first of the seeds of every run: a change is held against the histories that the last one passed. Histories that nobody has
+ * seen are the soak's.
+ */
+const usual = 20_261_130
+
 /** Half of the seeds let one process act at a time; the others race. */
 const optionsOf = (seed: number, directory: string): HistoryOptions => ({
   seed,
@@ -20,7 +26,7 @@ const optionsOf = (seed: number, directory: string): HistoryOptions => ({
 })
 
 test("G1 G2 G3 G20 G30 G36 G50 G53 G72 G80 G81 random commands of several processes under random kills, 50 seeds: every invariant after every kill, no receipt lost, nothing twice", async () => {
-  const first = seed()
+  const first = process.env["COPPICE_SEED"] === undefined ? usual : seed()
   const place = newDirectory()
   const total = { kills: 0, accepted: new Map<string, number>() }
   // COPPICE_SEED names one history: it is run alone, and what is left of it stays to be looked at.
