@@ -33,7 +33,7 @@ import {
 } from "./Lease.ts"
 import type { Load } from "./Module.ts"
 import { goesBefore, loadUnavailable, loadReadyQueue, nextReady } from "./ReadyQueue.ts"
-import { loadUnreadable } from "./Source.ts"
+import { loadUnreadable } from "./SourceRecord.ts"
 import { todoCommands } from "./Todo.ts"
 import { claimable, obstacles, type TodoRecord, todoTable } from "./TodoRecord.ts"
 

@@ -27,8 +27,6 @@ import {
   sourceTable
 } from "./SourceRecord.ts"
 
-export { loadUnreadable } from "./SourceRecord.ts"
-
 // --- commands --------------------------------------------------------------------------------------------------------
 
 const Size = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1_000_000_000_000))
