@@ -139,7 +139,9 @@ export class SqliteAuthority implements AuthorityStore {
               outcomes.push(done.outcome)
             } catch (error) {
               if (error instanceof Refusal) outcomes.push({ _tag: "Refused", error: error.error })
-              else if (isStorage(error)) throw error
+              else if (isUnknownReference(error)) {
+                outcomes.push({ _tag: "Refused", error: unknownReference(command.type) })
+              } else if (isStorage(error)) throw error
               else result = { waiting, defect: storageError(error) }
             }
           }
@@ -179,12 +181,13 @@ export class SqliteAuthority implements AuthorityStore {
     at: Head,
     decidedAt: (now: number) => void
   ): { readonly outcome: CommandOutcome; readonly head: Head } {
-    if (typeof command.id !== "string" || command.id === "") {
+    const { id, module: name, type } = command ?? {}
+    if (![id, name, type].every((text) => typeof text === "string") || id === "") {
       throw new Refusal(
         new InvalidInput({
-          command: String(command.type),
-          message: "A command needs an id that is a text.",
-          remedy: "Give the caller's idempotency key. Nothing was changed."
+          command: typeof type === "string" ? type : "commit",
+          message: "A command needs an id, a module and a type that are texts.",
+          remedy: "Give the caller's idempotency key as the id. Nothing was changed."
         })
       )
     }
@@ -334,13 +337,39 @@ const commandDigest = (command: Command): string => {
   } catch {
     throw new Refusal(
       new InvalidInput({
-        message: `${command.type}: the payload holds a value that JSON cannot hold, such as NaN or Infinity.`,
+        message: `${command.type}: ${unheld(command.payload)} holds what JSON cannot hold, such as NaN, Infinity or half of a character (a lone surrogate).`,
         remedy: "Give numbers, texts, booleans, lists and plain objects. Nothing was changed.",
         command: command.type
       })
     )
   }
 }
+
+/** The first field that JSON cannot hold, by its path; `the payload` where none can be named (it may hold itself). */
+const unheld = (value: unknown, at = "the payload", depth = 0): string => {
+  if (typeof value !== "object" || value === null || depth > 20) return at
+  const below = Object.entries(value).find(([, child]) => {
+    try {
+      canonicalJson(child as Json)
+      return false
+    } catch {
+      return true
+    }
+  })
+  return below === undefined ? at : unheld(below[1], depth === 0 ? below[0] : `${at}.${below[0]}`, depth + 1)
+}
+
+/** A row that names what is not there (SQLITE_CONSTRAINT_FOREIGNKEY): the command's mistake, and no fault of the store. */
+const isUnknownReference = (error: unknown): boolean =>
+  (error as { readonly code?: string }).code === "ERR_SQLITE_ERROR" &&
+  (error as { readonly errcode?: number }).errcode === 787
+
+const unknownReference = (command: string): InvalidInput =>
+  new InvalidInput({
+    message: `${command}: an id in it names nothing in this authority`,
+    remedy: "Check the ids that the command names. Nothing was changed.",
+    command
+  })
 
 const keyReuse = (commandId: string): IdempotencyKeyReuse =>
   new IdempotencyKeyReuse({

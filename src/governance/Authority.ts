@@ -73,6 +73,20 @@ const isParam = (value: unknown): boolean =>
   value instanceof Uint8Array ||
   (typeof value === "number" && Number.isFinite(value))
 
+/** How much of a list is asked for, and from where: what is no such number is refused before SQL sees it. */
+const wrongCount = (input: object): string | undefined =>
+  (["limit", "after", "offset"] as const).find((name) => {
+    const value = (input as { readonly [name: string]: unknown })[name]
+    return value !== undefined && (!Number.isSafeInteger(value) || (value as number) < 0)
+  })
+
+const notCount = (call: string, field: string): InvalidInput =>
+  new InvalidInput({
+    command: call,
+    message: `${call}: \`${field}\` is not a whole number, 0 or more`,
+    remedy: "Give a whole number, or leave it out."
+  })
+
 /** The service. `commit` is what rooms build their write functions on; applications call those functions. */
 export class Authority extends Context.Service<
   Authority,
@@ -89,11 +103,11 @@ export class Authority extends Context.Service<
     readonly read: <A>(
       query: (context: ReadContext) => Load<A>
     ) => Effect.Effect<{ readonly value: A; readonly seq: number }, StoreError>
-    /** Committed facts after a sequence, oldest first (default limit 1,000). */
+    /** Committed facts after a sequence, oldest first (default limit 1,000, at most 10,000). */
     readonly journal: (options?: {
       readonly after?: number
       readonly limit?: number
-    }) => Effect.Effect<readonly JournalEntry[], StoreError>
+    }) => Effect.Effect<readonly JournalEntry[], ReadError>
     /** Walks the hash chain and names the first broken link. */
     readonly verify: Effect.Effect<
       { readonly ok: boolean; readonly entries: number; readonly brokenAt: number | null },
@@ -112,7 +126,12 @@ export class Authority extends Context.Service<
         )
       ),
     read: (query) => storeEdge(() => store.read((context) => withSoundParams(query(context)))),
-    journal: (options) => storeEdge(() => store.journal({ after: options?.after ?? 0, limit: options?.limit ?? 1000 })),
+    journal: (options) => {
+      const wrong = wrongCount(options ?? {})
+      return wrong === undefined
+        ? storeEdge(() => store.journal({ after: options?.after ?? 0, limit: options?.limit ?? 1000 }))
+        : Effect.fail(notCount("journal", wrong))
+    },
     verify: storeEdge(() => store.verify())
   })
 
@@ -178,6 +197,8 @@ export const reader =
   (input: Input): Effect.Effect<A & AsOf, E | ReadError, Authority> =>
     Effect.flatMap(Authority, (authority): Effect.Effect<A & AsOf, E | ReadError> => {
       if (typeof input !== "object" || input === null) return Effect.fail(noInput("read"))
+      const wrong = wrongCount(input)
+      if (wrong !== undefined) return Effect.fail(notCount("read", wrong))
       return Effect.flatMap(
         authority.read((context) => query(input, context)),
         ({ value, seq }): Effect.Effect<A & AsOf, E> =>

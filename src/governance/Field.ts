@@ -6,11 +6,15 @@
 import * as Schema from "effect/Schema"
 
 export const IdText = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200))
-export const Title = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(300))
+/** Words, not blanks alone. */
+const said = Schema.isPattern(/\S/)
+export const Title = Schema.String.check(said, Schema.isMaxLength(300))
 /** A bounded, public-safe sentence or two. */
 export const Summary = Schema.String.check(Schema.isMaxLength(2000))
 /** Why, in words: never empty. */
-export const Reason = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(2000))
+export const Reason = Schema.String.check(said, Schema.isMaxLength(2000))
+/** What somebody is asked. */
+export const Question = Schema.String.check(said, Schema.isMaxLength(1000))
 /** A person, by the name that the application knows. What only a person may do takes nobody else. */
 export const Person = Schema.Struct({ role: Schema.Literal("person"), name: IdText })
 export type Person = typeof Person.Type

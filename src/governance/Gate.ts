@@ -6,7 +6,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { reader, writer } from "./Authority.ts"
-import { IdText, Reason, Scope } from "./Field.ts"
+import { IdText, Question, Reason, Scope } from "./Field.ts"
 import {
   type Actor,
   capabilityClasses,
@@ -55,7 +55,7 @@ const ActorField = Schema.Struct({ role: Schema.Literals(["person", "agent"]), n
 const AskGate = Schema.Struct({
   goal: IdText,
   kind: Schema.Literals(gateKinds),
-  question: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(1000)),
+  question: Question,
   /** Whom it stops; absent: every agent. */
   agents: Schema.optional(some(IdText)),
   /** What it stops; absent: whatever would start something (`claim`, `dispatch`, `effect`). */

@@ -327,10 +327,17 @@ export const goalCommands = {
    * Errors: `InvalidInput`, `BoundMissing` (a required limit is missing).
    */
   open: writer<typeof OpenGoal.Type, Goal, BoundMissing>("work", "openGoal"),
-  /** No new admission, dispatch or settlement until `resume`; what runs is kept (G10). Errors: `NotFound`. */
+  /**
+   * No new admission, dispatch or settlement until `resume`; what runs is kept (G10). Pausing twice is no error; pausing a stopped
+   * goal makes it a paused one. Errors: `NotFound`, `GoalNotActive` (it is completed: open another goal).
+   */
   pause: writer<typeof ChangeGoal.Type, Goal, NotFound | GoalNotActive>("work", "pauseGoal"),
+  /** Makes a paused or stopped goal active again; an active one stays so. Errors: `NotFound`, `GoalNotActive` (it is completed). */
   resume: writer<typeof ChangeGoal.Type, Goal, NotFound | GoalNotActive>("work", "resumeGoal"),
-  /** Like `pause`, for good until resumed: the configured quota is kept (G10). */
+  /**
+   * Like `pause`, for good until resumed: the configured quota is kept (G10). Errors: `NotFound`, `GoalNotActive` (it is
+   * completed).
+   */
   stop: writer<typeof ChangeGoal.Type, Goal, NotFound | GoalNotActive>("work", "stopGoal")
 }
 

@@ -299,5 +299,6 @@ export const notFound = (kind: string, id: string): NotFound =>
     message: `There is no ${kind} ${id} in this authority.`,
     remedy: `Check the id, and that this is the authority in which the ${kind} was created.`,
     kind,
-    id
+    // A read looks for what plain JavaScript gave it, and that need not be a text.
+    id: String(id)
   })

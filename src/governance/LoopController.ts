@@ -128,13 +128,35 @@ export type Disposition = Lane & {
 const stale = (why: LoopInputStale["why"], message: string): LoopInputStale =>
   new LoopInputStale({ why, message, remedy: "Read the state again with Loop.state, and decide with that." })
 
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null
+
+const isTodo = (value: LoopTodo | null): boolean =>
+  value === null || (isObject(value) && Array.isArray(value.unreadable) && Array.isArray(value.gates))
+
+/** The state may come from plain JavaScript, or out of a file of an application. */
+const isState = (state: LoopState): boolean =>
+  isObject(state) &&
+  [state.goal, state.agent, state.goalState].every((text) => typeof text === "string") &&
+  [state.open, state.gates, state.accounts].every((list) => Array.isArray(list) && list.every(isObject)) &&
+  [state.turn, state.withheld].every((part) => part === null || isObject(part)) &&
+  state.open.every(({ ids }) => Array.isArray(ids)) &&
+  state.accounts.every(({ budget, remaining }) => isObject(budget) && isObject(remaining)) &&
+  isTodo(state.held) &&
+  isTodo(state.ready)
+
 /** The input when one part of it can be put beside the other. */
 const sound = (
   receipt: LoopReceipt | undefined,
   state: LoopState,
   budget: TurnBudget
 ): Result.Result<undefined, LoopInputStale | InvalidInput> => {
-  if (!Number.isSafeInteger(budget.turns) || budget.turns < 0) {
+  if (!isState(state)) return Result.fail(invalidInput("Loop.next", "`state` is not what Loop.state gave"))
+  if (receipt !== undefined && !(isObject(receipt) && typeof receipt.goal === "string")) {
+    return Result.fail(
+      invalidInput("Loop.next", "`receipt` is not the receipt of a settlement; without one leave it out")
+    )
+  }
+  if (!isObject(budget) || !Number.isSafeInteger(budget.turns) || budget.turns < 0) {
     return Result.fail(invalidInput("Loop.next", "`turns` is a whole number, 0 or more"))
   }
   if (receipt === undefined) return Result.succeed(undefined)

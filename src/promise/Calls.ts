@@ -28,7 +28,8 @@ export interface Calls {
 export const makeCalls = (what: string, runtime: ManagedRuntime.ManagedRuntime<Services, unknown>): Calls => {
   const stop = new AbortController()
   const running = new Set<Promise<unknown>>()
-  const run = async <A, E>(effect: Effect.Effect<A, E, Services>, { signal }: CallOptions = {}): Promise<A> => {
+  const run = async <A, E>(effect: Effect.Effect<A, E, Services>, options?: CallOptions | null): Promise<A> => {
+    const signal = options?.signal
     if (stop.signal.aborted) throw closed(what)
     const ends = signal === undefined ? stop.signal : AbortSignal.any([stop.signal, signal])
     const exit = await runtime.runPromiseExit(effect, { signal: ends })

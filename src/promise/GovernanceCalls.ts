@@ -55,13 +55,15 @@ type Governance = Pick<
 >
 
 export const governanceCalls = (calls: Calls): Governance => {
+  const oneObject = (input: unknown): void => {
+    if (typeof input === "object" && input !== null) return
+    throw badArgument("input", "This call takes one object.", "See its declaration for the fields.")
+  }
   /** A service's function, as a promise. Anything but an object would be a bug in there: it is refused here. */
   const plain =
     <Input extends object, A, E>(call: (input: Input) => Effect.Effect<A, E, Authority>) =>
     async (input: Input, options?: CallOptions): Promise<A> => {
-      if (typeof input !== "object" || input === null) {
-        throw badArgument("input", "This call takes one object.", "See its declaration for the fields.")
-      }
+      oneObject(input)
       return calls.run(call(input), options)
     }
   /** The same, where a lease is taken for some time. */
@@ -70,6 +72,7 @@ export const governanceCalls = (calls: Calls): Governance => {
       call: (input: Input) => Effect.Effect<A, E, Authority>
     ) =>
     async (input: Omit<Input, "ttlMs"> & { readonly ttl?: Duration }, options?: CallOptions): Promise<A> => {
+      oneObject(input)
       const { ttl, ...rest } = input
       const time = ttl === undefined ? {} : { ttlMs: milliseconds("ttl", ttl) }
       return plain(call)({ ...rest, ...time } as unknown as Input, options)
@@ -188,7 +191,9 @@ export const governanceCalls = (calls: Calls): Governance => {
     },
     loop: {
       state: plain(Loop.state),
-      next: ({ receipt, state, turns, bound }) => {
+      next: (input) => {
+        oneObject(input)
+        const { receipt, state, turns, bound } = input
         const next = Loop.next(receipt, state, {
           turns,
           ...(bound === undefined ? {} : { bound })
@@ -210,11 +215,14 @@ export const governanceCalls = (calls: Calls): Governance => {
       undelivered: plain(Deliveries.undelivered)
     },
     journal: {
-      read: ({ signal, ...options } = {}) =>
-        calls.run(
-          Effect.flatMap(Authority, (authority) => authority.journal(options)),
+      read: async (options = {}) => {
+        oneObject(options)
+        const { signal, ...page } = options
+        return calls.run(
+          Effect.flatMap(Authority, (authority) => authority.journal(page)),
           signal === undefined ? {} : { signal }
-        ),
+        )
+      },
       verify: (options) =>
         calls.run(
           Effect.flatMap(Authority, (authority) => authority.verify),

@@ -158,6 +158,21 @@ test("V3 a failure is a plain error with tag, code, message, remedy and its fiel
   }
 })
 
+test("V3 governance's calls without the object that they take are refused by name, timed ones and the journal's too", async () => {
+  const { todos, leases, loop, journal } = await started()
+  for (const call of [todos.nextWork, leases.acquire, leases.renew, leases.transfer]) {
+    for (const input of [undefined, null, 5]) {
+      expect(await failure((call as (input: unknown) => Promise<unknown>)(input))).toMatchObject({
+        code: "BAD_ARGUMENT"
+      })
+    }
+  }
+  expect(() => loop.next(undefined as never)).toThrow("This call takes one object.")
+  expect(await failure(journal.read(null as never))).toMatchObject({ code: "BAD_ARGUMENT" })
+  expect(await failure(journal.read({ after: Number.NaN }))).toMatchObject({ code: "INVALID_INPUT" })
+  expect(await journal.verify(null as never)).toMatchObject({ ok: true })
+})
+
 test("J6 P4 the minimal preset answers every workspace call with Unavailable and what to open instead", async () => {
   const coppice = await started({ preset: "minimal" })
   const calls = [
