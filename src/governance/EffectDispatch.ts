@@ -170,7 +170,7 @@ function* loadDispatched(input: DispatchEffect): Load<Dispatched> {
     lease: effect.todo === null ? undefined : yield* loadLease(effect.todo),
     waits,
     todo: effect.todo === null ? undefined : yield* todoTable.first("id = ?", effect.todo),
-    gates: yield* loadGates(effect.goal)
+    gates: yield* loadGates(effect.goal, effect.todo)
   }
 }
 

@@ -34,6 +34,9 @@ export const Usd = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0), Schema.
 export const Milliseconds = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 export const Ids = Schema.Array(IdText).check(Schema.isMaxLength(1000))
 
+/** Agents or capabilities that one record names: choosing work compares them. */
+export const Names = Schema.Array(IdText).check(Schema.isMaxLength(100))
+
 /** What a budget may limit: money, turns, tokens, time of the clock and of processors, attempts. */
 export const meters = ["usd", "slots", "tokens", "wallMs", "computeMs", "attempts"] as const
 export const Meter = Schema.Literals(meters)

@@ -10,6 +10,7 @@ import { IdText, Question, Reason, Scope } from "./Field.ts"
 import {
   type Actor,
   capabilityClasses,
+  countGates,
   decidedAnew,
   gateActions,
   type GateDecision,
@@ -17,6 +18,8 @@ import {
   type GateRecord,
   gateTable,
   laneOf,
+  mostDecisions,
+  mostGates,
   questionDigest,
   type Reach,
   startingActions,
@@ -32,7 +35,7 @@ import {
   notFound,
   OwnerOnly
 } from "./GovernanceError.ts"
-import { decided, fact, type Handlers, handler, invalidInput } from "./Handler.ts"
+import { decided, fact, type Handlers, handler, invalidInput, row } from "./Handler.ts"
 import type { Load } from "./Module.ts"
 import { todoTable } from "./TodoRecord.ts"
 
@@ -106,13 +109,18 @@ const ask = handler({
       const todo = yield* todoTable.first("id = ? AND goal = ?", id, input.goal)
       if (todo === undefined) unknown.push(notFound("todo", id))
     }
+    let full = false
+    for (const id of input.todos ?? [null]) {
+      full ||= (yield* countGates(input.goal, id)) >= (id === null ? mostGates.everywhere : mostGates.todo)
+    }
     return {
       goal: yield* loadGoal(input.goal),
       unknown: unknown[0],
+      full,
       asked: yield* gateTable.first("goal = ? AND digest = ? AND state <> 'withdrawn'", input.goal, draft(input).digest)
     }
   },
-  decide: ({ goal, unknown, asked }, input, { now, newId }) =>
+  decide: ({ goal, unknown, full, asked }, input, { now, newId }) =>
     Result.gen(function* () {
       const why = incomplete(input)
       if (why !== undefined) return yield* Result.fail(invalidInput("askGate", why))
@@ -120,6 +128,10 @@ const ask = handler({
       if (goal.state === "completed") yield* activeGoal(goal, goal.id)
       if (unknown !== undefined) return yield* Result.fail(unknown)
       if (asked !== undefined) return decided([], { ...show(asked, now), asked: false })
+      if (full) {
+        const most = `${mostGates.everywhere} gates about all work of a goal, or ${mostGates.todo} about one todo`
+        return yield* Result.fail(invalidInput("askGate", `no more than ${most} wait: decide or withdraw some first`))
+      }
       const gate: GateRecord = {
         id: newId("gate"),
         goal: goal.id,
@@ -204,17 +216,36 @@ const unreachable = (gate: GateRecord, allow: boolean, reach: Reach, now: number
   }
 }
 
+/** The occasions of used decisions that go on: the lease that used it is held. */
+function* loadLive(decisions: readonly GateDecision[], now: number): Load<ReadonlySet<string>> {
+  const live = new Set<string>()
+  for (const { usedBy } of decisions) {
+    if (usedBy === null) continue
+    const at = usedBy.lastIndexOf("/")
+    const held = yield* row(
+      "SELECT 1 FROM lease WHERE todo = ? AND epoch = ? AND released_at IS NULL AND expires_at > ?",
+      usedBy.slice(0, Math.max(0, at)),
+      Number(usedBy.slice(at + 1)) || 0,
+      now
+    )
+    if (held !== undefined) live.add(usedBy)
+  }
+  return live
+}
+
 const decide = handler({
   type: "decideGate",
   payload: DecideGate,
-  *load(input) {
+  *load(input, now) {
     const { reach } = input
+    const gate = yield* gateTable.first("id = ?", input.gate)
     return {
-      gate: yield* gateTable.first("id = ?", input.gate),
+      gate,
+      live: yield* loadLive(gate?.decisions ?? [], now),
       todo: reach.kind === "todo" ? yield* todoTable.first("id = ?", reach.todo) : undefined
     }
   },
-  decide: ({ gate: found, todo }, input, { now }) =>
+  decide: ({ gate: found, live, todo }, input, { now }) =>
     Result.gen(function* () {
       const gate = yield* answerable(found, input.gate, input.by)
       const { reach, allow } = input
@@ -236,7 +267,16 @@ const decide = handler({
         decidedAt: now,
         usedBy: null
       }
-      const next = withDecisions(gate, decidedAnew(gate.decisions, decision, now), now)
+      const decisions = decidedAnew(gate.decisions, decision, live, now)
+      if (decisions.length > mostDecisions) {
+        return yield* Result.fail(
+          invalidInput(
+            "decideGate",
+            `gate ${gate.id} holds ${mostDecisions} decisions: decide for its scope, or ask about the rest with another gate`
+          )
+        )
+      }
+      const next = withDecisions(gate, decisions, now)
       return decided([fact("gate.decided", gate.id, next)], show(next, now))
     })
 })
@@ -272,7 +312,8 @@ export const Gates = {
    * asking again gives the gate with its decisions, `asked: false`. It stops only the agents, actions, todos and write scopes that
    * it names, until a decision that covers them allows it. `lane` says who is to move: the owner, or whoever repairs what is
    * missing here. A goal that is paused takes it too: it only makes less possible.
-   * Errors: `InvalidInput` (a need without kind `capability`, a write boundary without scopes), `NotFound` (goal, agent, todo),
+   * Errors: `InvalidInput` (a need without kind `capability`, a write boundary without scopes, or too many wait: 500 that name no
+   * todo, 100 that name one), `NotFound` (goal, agent, todo),
    * `GoalNotActive` (completed goal).
    */
   ask: writer<typeof AskGate.Type, Gate & { readonly asked: boolean }, NotFound | GoalNotActive>("work", "askGate"),
@@ -281,7 +322,7 @@ export const Gates = {
    * todo, or one effect), `todo`, `scope` (whatever the gate is about), `until` a time in UTC milliseconds. A later decision
    * replaces an earlier one where both reach. Gates of lane `owner` take a person, those of lane `repair` an agent too.
    * Errors: `OwnerOnly` (an agent answers for the owner), `GateClosed` (withdrawn), `InvalidInput` (the answer is no choice, the reach
-   * makes no sense), `NotFound`.
+   * makes no sense, or the gate holds 100 decisions: `scope` replaces them all), `NotFound`.
    */
   decide: writer<typeof DecideGate.Type, Gate, OwnerOnly | GateClosed | InvalidInput | NotFound>("work", "decideGate"),
   /** Takes a question back for good; it stops nothing any more. Errors: `OwnerOnly`, `GateClosed`, `NotFound`. */
@@ -294,18 +335,24 @@ export const Gates = {
     },
     (input) => notFound("gate", input.gate)
   ),
-  /** Gates of a goal, oldest first; all, or those in one state or lane: `{ state: "open", lane: "owner" }` is what the owner is asked. */
+  /**
+   * Gates of a goal, oldest first; all, or those in one state or lane: `{ state: "open", lane: "owner" }` is what the owner is asked,
+   * without what nobody waits for any more (every named todo is done or retired, or the goal is completed).
+   */
   list: reader(function* (
     input: { readonly goal: string; readonly state?: Gate["state"]; readonly lane?: Gate["lane"] },
     { now }
   ): Load<{ readonly items: readonly Gate[] }> {
-    const found = (yield* gateTable.find("goal = ? ORDER BY opened_at, id", input.goal)).map((gate) => show(gate, now))
+    const { state, lane } = input
+    const goal = yield* loadGoal(input.goal)
+    const asked = (gate: GateRecord) => gate.mayStop && goal?.state !== "completed"
+    const found = yield* gateTable.find("goal = ? ORDER BY opened_at, id", input.goal)
     return {
-      items: found.filter(
-        (gate) =>
-          (input.state === undefined || gate.state === input.state) &&
-          (input.lane === undefined || gate.lane === input.lane)
-      )
+      items: found.flatMap((gate) => {
+        const shown = show(gate, now)
+        const wanted = (state === undefined || shown.state === state) && (lane === undefined || shown.lane === lane)
+        return wanted && (state !== "open" || asked(gate)) ? [shown] : []
+      })
     }
   })
 }

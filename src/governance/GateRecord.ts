@@ -7,7 +7,7 @@ import * as Result from "effect/Result"
 import { digestJson, type Json } from "../base/Digest.ts"
 import { Gated } from "./GovernanceError.ts"
 import { fact, recordTable, row } from "./Handler.ts"
-import type { JournalEvent, Load } from "./Module.ts"
+import type { JournalEvent, Load, Statement } from "./Module.ts"
 import type { TodoRecord } from "./TodoRecord.ts"
 import { scopesOverlap } from "./WriteScope.ts"
 
@@ -157,7 +157,14 @@ CREATE TABLE gate (
   changed_at BIGINT NOT NULL
 );
 CREATE INDEX gate_goal ON gate (goal, opened_at, id);
-CREATE INDEX gate_stops ON gate (goal, opened_at, id) WHERE may_stop = 1;
+CREATE INDEX gate_stops ON gate (goal, opened_at, id, state, lapses_at) WHERE may_stop = 1;
+CREATE INDEX gate_everywhere ON gate (goal, may_stop, opened_at, id) WHERE todos IS NULL;
+CREATE TABLE gate_todo (
+  todo TEXT NOT NULL REFERENCES todo (id),
+  gate TEXT NOT NULL REFERENCES gate (id),
+  PRIMARY KEY (todo, gate)
+);
+CREATE INDEX gate_todo_gate ON gate_todo (gate);
 CREATE INDEX gate_lapse ON gate (lapses_at) WHERE lapses_at IS NOT NULL;
 CREATE UNIQUE INDEX gate_question ON gate (goal, digest) WHERE state <> 'withdrawn';
 `
@@ -197,7 +204,9 @@ export const withDecisions = (gate: GateRecord, decisions: readonly GateDecision
   const ends = decisions.flatMap(({ reach }) => (reach.kind === "until" ? [reach.at] : []))
   const later = Math.max(now, ...ends)
   const lapses = state === "decided" && stateAt({ ...gate, decisions }, later) === "open"
-  const always = decisions.some(({ reach }) => reach.kind === "scope")
+  const named = new Set(decisions.map(({ reach }) => (reach.kind === "todo" ? reach.todo : null)))
+  const always =
+    decisions.some(({ reach }) => reach.kind === "scope") || gate.todos?.every((todo) => named.has(todo)) === true
   return {
     ...gate,
     decisions,
@@ -208,13 +217,20 @@ export const withDecisions = (gate: GateRecord, decisions: readonly GateDecision
   }
 }
 
-/** How many used decisions a record keeps; whoever acts under an older one has to ask again. */
+/** How many used decisions a record keeps beside those whose holder still acts under them. */
 const mostUsed = 20
 
-/** The decisions with a further one, without those that it replaces or that can never hold again. */
+/** How many decisions a gate holds: each of its facts carries all of them. */
+export const mostDecisions = 100
+
+/**
+ * The decisions with a further one, without those that it replaces or that can never hold again. `live` are the occasions
+ * that go on: a decision that was used by one of them is kept, or its holder would be stopped midway.
+ */
 export const decidedAnew = (
   decisions: readonly GateDecision[],
   next: GateDecision,
+  live: ReadonlySet<string>,
   now: number
 ): readonly GateDecision[] => {
   const { reach } = next
@@ -224,7 +240,7 @@ export const decidedAnew = (
     if (old.kind === "todo") return !(reach.kind === "todo" && old.todo === reach.todo)
     return !(old.kind === "once" && usedBy === null && reach.kind === "once")
   })
-  const used = kept.filter(({ usedBy }) => usedBy !== null)
+  const used = kept.filter(({ usedBy }) => usedBy !== null && !live.has(usedBy))
   const dropped = new Set(used.slice(0, Math.max(0, used.length - mostUsed)))
   return [...kept.filter((decision) => !dropped.has(decision)), next]
 }
@@ -264,6 +280,14 @@ export const standing = (gate: GateRecord, { todo, occasion }: Use, now: number)
 /** The gates that stop this. */
 export const stopping = (gates: readonly GateRecord[], use: Use, now: number): readonly GateRecord[] =>
   gates.filter((gate) => concerns(gate, use) && standing(gate, use, now)?.allow !== true)
+
+/** Whether the gate stops every new grant that it concerns, of whatever todo: no decision that still reaches one allows it. */
+export const stopsAll = (gate: GateRecord, now: number): boolean => {
+  const refused = gate.decisions.findLastIndex((decision) => !decision.allow && coversAll(decision, now))
+  return !gate.decisions
+    .slice(refused + 1)
+    .some((decision) => decision.allow && (coversAll(decision, now) || decision.reach.kind === "todo"))
+}
 
 const nextStep = (gates: readonly GateRecord[], refused: boolean): string =>
   refused
@@ -316,21 +340,94 @@ export const passGates = (
   )
 }
 
+// --- finding them ----------------------------------------------------------------------------------------------------
+
+/** How many gates that may stop something a goal has about all of its work, and about one todo: each command reads them. */
+export const mostGates = { everywhere: 500, todo: 100 } as const
+
+const byAge = (a: GateRecord, b: GateRecord): number =>
+  a.openedAt !== b.openedAt ? a.openedAt - b.openedAt : a.id < b.id ? -1 : 1
+
+/** The gates about all work of a goal that may stop something, oldest first. */
+export const loadEverywhere = (goal: string): Load<readonly GateRecord[]> =>
+  gateTable.find("goal = ? AND may_stop = 1 AND todos IS NULL ORDER BY opened_at, id", goal)
+
+/** The gates that name this todo and may stop something, oldest first. */
+export function* loadNaming(todo: string): Load<readonly GateRecord[]> {
+  const found = yield* gateTable.find("id IN (SELECT gate FROM gate_todo WHERE todo = ?) AND may_stop = 1", todo)
+  return found.toSorted(byAge)
+}
+
+/** The gates that may stop something of this todo, or of what belongs to none, oldest first. */
+export function* loadGates(goal: string, todo: string | null): Load<readonly GateRecord[]> {
+  const everywhere = yield* loadEverywhere(goal)
+  return todo === null ? everywhere : [...everywhere, ...(yield* loadNaming(todo))].toSorted(byAge)
+}
+
 /** How many of the questions that are answered for good an executor is told of: the newest. */
 const mostAnswered = 100
 
-/** The gates of a goal that an executor may meet: those that may stop something, and the newest that were answered for good. */
-export function* loadQuestions(goal: string): Load<readonly GateRecord[]> {
-  const answered = yield* gateTable.find(
-    `goal = ? AND may_stop = 0 AND state = 'decided' ORDER BY opened_at DESC, id DESC LIMIT ${mostAnswered}`,
-    goal
-  )
-  return [...(yield* loadGates(goal)), ...answered]
+/** The gates that the executor of a todo may meet: those that may stop something, and the newest that were answered for good. */
+export function* loadQuestions(goal: string, todo: string): Load<readonly GateRecord[]> {
+  const newest = `may_stop = 0 AND state = 'decided' ORDER BY opened_at DESC, id DESC LIMIT ${mostAnswered}`
+  return [
+    ...(yield* loadGates(goal, todo)),
+    ...(yield* gateTable.find(`goal = ? AND todos IS NULL AND ${newest}`, goal)),
+    ...(yield* gateTable.find(`id IN (SELECT gate FROM gate_todo WHERE todo = ?) AND ${newest}`, todo))
+  ]
 }
 
-/** The gates of a goal that may stop something, oldest first. */
-export const loadGates = (goal: string): Load<readonly GateRecord[]> =>
-  gateTable.find("goal = ? AND may_stop = 1 ORDER BY opened_at, id", goal)
+/** How many gates that may stop something there are about all work of a goal, or about one todo. */
+export function* countGates(goal: string, todo: string | null): Load<number> {
+  const found =
+    todo === null
+      ? yield* row("SELECT COUNT(*) AS n FROM gate WHERE goal = ? AND may_stop = 1 AND todos IS NULL", goal)
+      : yield* row(
+          "SELECT COUNT(*) AS n FROM gate WHERE id IN (SELECT gate FROM gate_todo WHERE todo = ?) AND may_stop = 1",
+          todo
+        )
+  return Number(found!["n"])
+}
+
+/**
+ * The record of a gate, and the unfinished todos that it names. A gate that names todos can stop nothing once none of them is
+ * left: its column says so, whatever the record said.
+ */
+export const projectGate = (event: JournalEvent): readonly Statement[] => {
+  const gate = event.data as unknown as GateRecord
+  const put = gateTable.put(gate)
+  if (gate.todos === null) return [put]
+  if (gate.state === "withdrawn") return [put, { sql: "DELETE FROM gate_todo WHERE gate = ?", params: [gate.id] }]
+  const named = {
+    sql:
+      "INSERT INTO gate_todo (todo, gate) SELECT id, ? FROM todo WHERE state IN ('open', 'deferred') " +
+      `AND id IN (${gate.todos.map(() => "?").join(", ")}) ON CONFLICT (todo, gate) DO NOTHING`,
+    params: [gate.id, ...gate.todos]
+  }
+  return [
+    put,
+    ...(event.type === "gate.opened" ? [named] : []),
+    {
+      sql: "UPDATE gate SET may_stop = 0 WHERE id = ? AND NOT EXISTS (SELECT 1 FROM gate_todo n WHERE n.gate = gate.id)",
+      params: [gate.id]
+    }
+  ]
+}
+
+/** What the end of a todo changes of the gates that name it. */
+export const projectGated = (event: JournalEvent): readonly Statement[] => {
+  if (event.type !== "todo.completed" && event.type !== "todo.superseded") return []
+  const todo = event.entity
+  return [
+    {
+      sql:
+        "UPDATE gate SET may_stop = 0 WHERE id IN (SELECT gate FROM gate_todo WHERE todo = ?) " +
+        "AND NOT EXISTS (SELECT 1 FROM gate_todo n WHERE n.gate = gate.id AND n.todo <> ?)",
+      params: [todo, todo]
+    },
+    { sql: "DELETE FROM gate_todo WHERE todo = ?", params: [todo] }
+  ]
+}
 
 /** Whether a decision ended after `from`, at the latest at `to`: no earlier clock brings it back (G36). */
 export function* gateLapsed(from: number, to: number): Load<boolean> {
@@ -342,7 +439,10 @@ export function* gateLapsed(from: number, to: number): Load<boolean> {
   return found !== undefined
 }
 
-const openNow = "goal = ? AND may_stop = 1 AND (state = 'open' OR (state = 'decided' AND lapses_at <= ?))"
+/** Below a completed goal nothing is asked any more: whatever lapses there stops nothing. */
+const openNow =
+  "goal = ? AND may_stop = 1 AND (state = 'open' OR (state = 'decided' AND lapses_at <= ?)) " +
+  "AND EXISTS (SELECT 1 FROM goal g WHERE g.id = gate.goal AND g.state <> 'completed')"
 
 /** How many questions of the goal are open, and the oldest of them. */
 export function* loadOpenGates(

@@ -6,7 +6,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { reader, writer } from "./Authority.ts"
-import { BudgetSpec, IdText, limitMicros, Meter, Title, toUsd, type Units } from "./Field.ts"
+import { BudgetSpec, IdText, limitMicros, Meter, Names, Title, toUsd, type Units } from "./Field.ts"
 import { loadOpenGates } from "./GateRecord.ts"
 import { BoundMissing, GoalNotActive, type NotFound, notFound } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
@@ -173,7 +173,7 @@ const mostWaiting = 100
 /** What waits with a goal that is not active; of an active one nothing is asked. */
 export function* loadWaiting(goal: GoalRecord | undefined, now: number): Load<Waiting> {
   if (goal === undefined || goal.state === "active") return []
-  const obligations = (yield* loadObligations(goal.id)).slice(0, mostWaiting)
+  const obligations = yield* loadObligations(goal.id, mostWaiting)
   const { items: gates } = yield* loadOpenGates(goal.id, now, mostWaiting)
   return [
     ...obligations.map(({ id }) => ({ kind: "obligation" as const, id })),
@@ -280,7 +280,7 @@ const change = (type: string, happened: string, to: GoalState): Handlers =>
 const RegisterAgent = Schema.Struct({
   goal: IdText,
   agentId: IdText,
-  capabilities: Schema.optional(Schema.Array(IdText)),
+  capabilities: Schema.optional(Names),
   /** Limits for this agent below those of the goal; null takes them away. */
   budget: Schema.optional(Schema.NullOr(BudgetSpec))
 })

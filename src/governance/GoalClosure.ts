@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import { reader, writer } from "./Authority.ts"
 import { loadEvidence, ofGoal } from "./Evidence.ts"
 import { IdText, Ids, Reason } from "./Field.ts"
-import { loadFrontier, type OpenPart, undeliveredPart } from "./Frontier.ts"
+import { loadFrontier, mostNamed, type OpenPart, undeliveredPart } from "./Frontier.ts"
 import { loadOpenGates } from "./GateRecord.ts"
 import { activeGoal, type Closure, type Goal, goalCommands, type GoalRecord, loadGoal, showGoal } from "./Goal.ts"
 import { FrontierNotEmpty, type GoalNotActive, type NotFound, notFound } from "./GovernanceError.ts"
@@ -68,10 +68,11 @@ export const closureHandlers: Handlers = complete
 
 /** What a goal still owes: costs that are unknown, results that did not get back, work that must be attempted, questions. */
 export interface GoalDebts {
+  /** The oldest hundred; `Quota.status` has the sums. */
   readonly owed: readonly Owed[]
   /** The count is whole; of the ids, the first hundred. */
   readonly undelivered: { readonly count: number; readonly ids: readonly string[] }
-  /** The open ones, oldest first. */
+  /** The open ones, the oldest hundred; `Goals.frontier` counts them all. */
   readonly obligations: readonly ObligationRecord[]
   /** The open ones; the count is whole; of the ids, the first hundred. */
   readonly gates: { readonly count: number; readonly ids: readonly string[] }
@@ -89,12 +90,12 @@ export const Goals = {
       const goal = yield* loadGoal(input.goal)
       if (goal === undefined) return undefined
       const { count, ids } = yield* undeliveredPart.load(goal.id, now)
-      const open = yield* loadOpenGates(goal.id, now, 100)
+      const open = yield* loadOpenGates(goal.id, now, mostNamed)
       return {
         ...showGoal(goal),
-        owed: yield* loadOwed("goal", goal.id),
+        owed: yield* loadOwed("goal", goal.id, mostNamed),
         undelivered: { count, ids },
-        obligations: yield* loadObligations(goal.id),
+        obligations: yield* loadObligations(goal.id, mostNamed),
         gates: { count: open.count, ids: open.items.map(({ id }) => id) }
       }
     },

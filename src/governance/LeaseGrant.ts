@@ -94,7 +94,7 @@ function* loadForAcquire(input: { readonly todo: string; readonly agent: string 
     lease: yield* loadLease(todo.id),
     scoped: todo.writeScopes.length === 0 ? [] : yield* loadScoped(todo.goal),
     unmet,
-    gates: yield* loadGates(todo.goal),
+    gates: yield* loadGates(todo.goal, todo.id),
     waiting: yield* loadWaiting(goal, now)
   }
 }

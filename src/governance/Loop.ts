@@ -8,7 +8,15 @@ import * as Result from "effect/Result"
 import { type AsOf, type Authority, reader, type ReadError } from "./Authority.ts"
 import type { Fence } from "./Field.ts"
 import { loadFrontier } from "./Frontier.ts"
-import { type GateRecord, occasionOf, stateAt, stopping } from "./GateRecord.ts"
+import {
+  type GateRecord,
+  loadEverywhere,
+  loadNaming,
+  loadOpenGates,
+  occasionOf,
+  stateAt,
+  stopping
+} from "./GateRecord.ts"
 import { agentTable, loadGoal } from "./Goal.ts"
 import { type NotFound, notFound } from "./GovernanceError.ts"
 import { loadLease, passFence } from "./Lease.ts"
@@ -23,6 +31,9 @@ import { liveness, openTurn, thisProcess } from "./TurnFence.ts"
 import { nextStep, type TurnRecord } from "./TurnRecord.ts"
 
 const shown = ({ id, lane, question }: GateRecord): LoopGate => ({ id, lane, question })
+
+/** How many open gates that name todos are looked at, the oldest first: one is enough to say whom to ask. */
+const mostShown = 100
 
 interface Asked {
   readonly goal: string
@@ -48,7 +59,8 @@ function* loadHeld({ fence, goal, agent }: Asked, gates: readonly GateRecord[], 
   if (todo === undefined) return null
   // What would stop its next turn: a refusal that stands, too.
   const use = { agent, action: "dispatch", todo, occasion: occasionOf(todo.id, lease.success.epoch) } as const
-  return yield* loopTodo(todo, stopping(gates, use, now).map(shown))
+  const named = yield* loadNaming(todo.id)
+  return yield* loopTodo(todo, stopping([...gates, ...named], use, now).map(shown))
 }
 
 function* loadSnapshot(input: Asked, now: number): Load<Snapshot | undefined> {
@@ -56,6 +68,9 @@ function* loadSnapshot(input: Asked, now: number): Load<Snapshot | undefined> {
   const goal = yield* loadGoal(id)
   const agent = yield* agentTable.first("goal = ? AND agent_id = ?", id, agentId)
   if (goal === undefined || agent === undefined) return undefined
+  const everywhere = yield* loadEverywhere(id)
+  const { items: named } = yield* loadOpenGates(id, now, mostShown)
+  const open = new Map([...everywhere, ...named].map((gate) => [gate.id, gate]))
   const work = yield* loadNextWork({ goal: id, agent: agentId }, now)
   return {
     goal: id,
@@ -64,11 +79,11 @@ function* loadSnapshot(input: Asked, now: number): Load<Snapshot | undefined> {
     goalRevision: goal.revision,
     open: yield* loadFrontier(id, now),
     turn: (yield* openTurn(id, agentId)) ?? null,
-    held: yield* loadHeld(input, work.gates, now),
+    held: yield* loadHeld(input, everywhere, now),
     ready: work.best === undefined ? null : yield* loopTodo(work.best.todo, []),
     withheld: work.withheld ?? null,
     movesAt: yield* loadMovesAt(id, now),
-    gates: work.gates
+    gates: [...open.values()]
       .filter((gate) => stateAt(gate, now) === "open" && (gate.agents === null || gate.agents.includes(agentId)))
       .map(shown),
     accounts: (yield* loadAccounts(goal, agent, now)).map((account) => figures(account, now))

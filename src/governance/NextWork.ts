@@ -7,7 +7,16 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { writer } from "./Authority.ts"
 import { IdText } from "./Field.ts"
-import { concerns, type GateRecord, loadGates, occasionOf, passGates, stopping } from "./GateRecord.ts"
+import {
+  concerns,
+  type GateRecord,
+  loadEverywhere,
+  loadNaming,
+  occasionOf,
+  passGates,
+  stopping,
+  stopsAll
+} from "./GateRecord.ts"
 import {
   activeGoal,
   type AgentRecord,
@@ -96,6 +105,8 @@ const TakeNextWork = Schema.Struct({
 /** A todo with what decides whether it can be given. */
 interface Considered {
   readonly todo: TodoRecord
+  /** The gates that name it; those about all work are in `State.gates`. */
+  readonly named: readonly GateRecord[]
   readonly lease: LeaseRecord | undefined
   readonly unmet: readonly string[]
 }
@@ -105,6 +116,7 @@ interface State extends PassedOver {
   readonly agent: AgentRecord | undefined
   /** The best todo without an obstacle. */
   readonly best: Considered | undefined
+  /** Those about all work. */
   readonly gates: readonly GateRecord[]
   /** What waits with a goal that is not active. */
   readonly waiting: Waiting
@@ -119,6 +131,7 @@ const mostNamed = 100
 const obliged =
   "SELECT t.* FROM obligation o JOIN todo t ON t.id = o.todo LEFT JOIN lease l ON l.todo = t.id " +
   "WHERE o.goal = ? AND o.state = 'open' AND t.state IN ('open', 'deferred') " +
+  "AND t.unmet = 0 AND (t.not_before IS NULL OR t.not_before <= ?) " +
   "AND (l.todo IS NULL OR l.released_at IS NOT NULL OR l.expires_at <= ?)"
 
 function* consider(todo: TodoRecord): Load<Considered> {
@@ -126,7 +139,7 @@ function* consider(todo: TodoRecord): Load<Considered> {
   for (const id of todo.dependsOn) {
     if ((yield* row("SELECT 1 FROM todo WHERE id = ? AND state = 'done'", id)) === undefined) unmet.push(id)
   }
-  return { todo, lease: yield* loadLease(todo.id), unmet }
+  return { todo, named: yield* loadNaming(todo.id), lease: yield* loadLease(todo.id), unmet }
 }
 
 const obstacle = (seen: Considered, agent: AgentRecord, scoped: readonly LeaseRecord[], now: number) =>
@@ -138,29 +151,28 @@ const obstacle = (seen: Considered, agent: AgentRecord, scoped: readonly LeaseRe
 /** A gate stands in the way of taking work, or of running it once it was taken: then it is not worth taking. */
 const before = ["claim", "dispatch"] as const
 
-const gatesBefore = (gates: readonly GateRecord[], agent: string, { todo, lease }: Considered, now: number) => {
+const gatesBefore = (gates: readonly GateRecord[], agent: string, { todo, named, lease }: Considered, now: number) => {
   const occasion = occasionOf(todo.id, (lease?.epoch ?? 0) + 1)
-  return gates.filter((gate) =>
+  return [...gates, ...named].filter((gate) =>
     before.some((action) => stopping([gate], { agent, action, todo, occasion }, now).length > 0)
   )
 }
 
 /** Those that stop this agent whatever it would take: with one of them there is nothing to look for. */
-const gatesBeforeAll = (gates: readonly GateRecord[], agent: string) =>
+const gatesBeforeAll = (gates: readonly GateRecord[], agent: string, now: number) =>
   gates.filter(
     (gate) =>
-      gate.decisions.length === 0 &&
-      before.some((action) => concerns(gate, { agent, action, todo: null, occasion: "" }))
+      stopsAll(gate, now) && before.some((action) => concerns(gate, { agent, action, todo: null, occasion: "" }))
   )
 
 export function* loadNextWork(input: { readonly goal: string; readonly agent: string }, now: number): Load<State> {
   const goal = yield* loadGoal(input.goal)
   const agent = yield* agentTable.first("goal = ? AND agent_id = ?", input.goal, input.agent)
-  const gates = yield* loadGates(input.goal)
+  const gates = yield* loadEverywhere(input.goal)
   const found = { goal, agent, gates, waiting: yield* loadWaiting(goal, now) }
   const nothing = { ...found, best: undefined, blocked: [], gated: [], unreadable: [], withheld: undefined }
   if (agent === undefined || goal?.state !== "active") return nothing
-  const all = gatesBeforeAll(gates, agent.agentId)
+  const all = gatesBeforeAll(gates, agent.agentId, now)
   if (all.length > 0) {
     const counts = yield* loadUnavailable(input.goal, agent, now)
     const { unfinished, leased, deferred, blocked, excluded, capability } = counts
@@ -171,7 +183,7 @@ export function* loadNextWork(input: { readonly goal: string; readonly agent: st
   // Live leases with write scopes, for the conflicts.
   const scoped = yield* loadScoped(input.goal)
   const dark = yield* loadUnreadable(input.goal)
-  const due = (yield* rows(obliged, input.goal, now)).map(todoTable.read)
+  const due = (yield* rows(obliged, input.goal, now, now)).map(todoTable.read)
   for (const todo of due.toSorted((a, b) => (goesBefore(a, b) ? -1 : 1))) {
     const seen = yield* consider(todo)
     if (gatesBefore(gates, agent.agentId, seen, now).length > 0 || dark.has(todo.id)) continue
@@ -228,7 +240,7 @@ const take = handler({
           withheld
         } satisfies NextWork)
       }
-      const { todo, lease: old, unmet } = state.best
+      const { todo, named, lease: old, unmet } = state.best
       const ready = yield* claimable(todo, agent, unmet, context.now)
       const opened = (ready[0]?.data as unknown as TodoRecord | undefined) ?? todo
       const want = {
@@ -243,7 +255,7 @@ const take = handler({
       const occasion = occasionOf(todo.id, lease.epoch)
       const passed = yield* passGates(
         todo.goal,
-        state.gates,
+        [...state.gates, ...named],
         { agent: input.agent, action: "claim", todo, occasion },
         context.now
       )

@@ -16,9 +16,17 @@ import {
   ObligationClosed,
   type TodoState
 } from "./GovernanceError.ts"
-import { decided, fact, type Handlers, handler } from "./Handler.ts"
+import { decided, fact, type Handlers, handler, invalidInput } from "./Handler.ts"
 import type { Load } from "./Module.ts"
-import { attemptedByHand, attempts, met, type ObligationRecord, obligationTable } from "./ObligationRecord.ts"
+import {
+  attemptedByHand,
+  attempts,
+  countObligations,
+  met,
+  mostObligations,
+  type ObligationRecord,
+  obligationTable
+} from "./ObligationRecord.ts"
 import { settlementTable, type SettlementRecord } from "./SettlementRecord.ts"
 import { todoState, todoTable } from "./TodoRecord.ts"
 import { type TurnRecord, turnTable } from "./TurnRecord.ts"
@@ -36,10 +44,11 @@ const open = handler({
   *load(input) {
     return {
       goal: yield* loadGoal(input.goal),
+      count: yield* countObligations(input.goal, input.todo ?? null),
       todo: input.todo === undefined ? undefined : yield* todoTable.first("id = ?", input.todo)
     }
   },
-  decide: ({ goal, todo }, input, { now, newId }) =>
+  decide: ({ goal, count, todo }, input, { now, newId }) =>
     Result.gen(function* () {
       if (goal === undefined) return yield* Result.fail(notFound("goal", input.goal))
       if (goal.state === "completed") yield* activeGoal(goal, goal.id)
@@ -47,6 +56,11 @@ const open = handler({
         if (todo === undefined || todo.goal !== goal.id) return yield* Result.fail(notFound("todo", input.todo))
         // What was put aside before it was required would otherwise stay aside: it is brought back first, in the open.
         if (todo.state !== "open") return yield* Result.fail(todoState(todo))
+      }
+      if (count >= mostObligations) {
+        const where = input.todo === undefined ? `goal ${goal.id}` : `todo ${input.todo}`
+        const why = `${where} has ${count} open obligations: attempt or waive them first, or name what must be attempted by todo`
+        return yield* Result.fail(invalidInput("openObligation", why))
       }
       const obligation: ObligationRecord = {
         id: newId("obligation"),
@@ -176,7 +190,8 @@ export const Obligations = {
   /**
    * Records that work must be attempted, and why. With `todo`, that todo: it goes before all other work (see `Todos.nextWork`), and
    * is not deferred, superseded or completed without an attempt. Without, some work of the goal.
-   * Errors: `NotFound`, `TodoState` (reopen a deferred todo first), `GoalNotActive` (completed goal), `InvalidInput`.
+   * Errors: `NotFound`, `TodoState` (reopen a deferred todo first), `GoalNotActive` (completed goal), `InvalidInput` (100 are
+   * open on that todo, or on the goal as a whole).
    */
   open: writer<typeof OpenObligation.Type, ObligationRecord, NotFound | TodoState | GoalNotActive>(
     "work",

@@ -5,7 +5,7 @@
  */
 import * as Result from "effect/Result"
 import { ObligationOpen } from "./GovernanceError.ts"
-import { fact, recordTable } from "./Handler.ts"
+import { fact, recordTable, row } from "./Handler.ts"
 import type { JournalEvent, Load } from "./Module.ts"
 import type { SettlementOutcome } from "./SettlementRecord.ts"
 import type { TurnRecord } from "./TurnRecord.ts"
@@ -53,20 +53,39 @@ CREATE TABLE obligation (
   changed_at INTEGER NOT NULL
 );
 CREATE INDEX obligation_goal ON obligation (goal, opened_at, id);
-CREATE INDEX obligation_open ON obligation (goal, todo) WHERE state = 'open';
+CREATE INDEX obligation_open ON obligation (goal, todo, opened_at, id) WHERE state = 'open';
+CREATE INDEX obligation_waits ON obligation (goal, opened_at, id) WHERE state = 'open';
 `
 
-/** The open obligations of a goal, oldest first. */
-export const loadObligations = (goal: string): Load<readonly ObligationRecord[]> =>
-  obligationTable.find("goal = ? AND state = 'open' ORDER BY opened_at, id", goal)
+/** How many open obligations one todo has, and a goal beside its todos: one attempt may meet them all, in one commit. */
+export const mostObligations = 100
+
+/** The open obligations of a goal, the oldest first, at most so many. */
+export const loadObligations = (goal: string, limit: number): Load<readonly ObligationRecord[]> =>
+  obligationTable.find(`goal = ? AND state = 'open' ORDER BY opened_at, id LIMIT ${limit}`, goal)
+
+/** How many are open on this todo; null: on none. */
+export function* countObligations(goal: string, todo: string | null): Load<number> {
+  const open = "SELECT COUNT(*) AS n FROM obligation WHERE goal = ? AND state = 'open' AND todo"
+  const found = todo === null ? yield* row(`${open} IS NULL`, goal) : yield* row(`${open} = ?`, goal, todo)
+  return Number(found!["n"])
+}
 
 /** Those that name one of its todos. */
 export const loadObligationsOn = (goal: string, todo: string): Load<readonly ObligationRecord[]> =>
   obligationTable.find("goal = ? AND todo = ? AND state = 'open' ORDER BY opened_at, id", goal, todo)
 
 /** Those that work on this todo can meet: its own, and the goal's. */
-export const loadObligationsOver = (goal: string, todo: string): Load<readonly ObligationRecord[]> =>
-  obligationTable.find("goal = ? AND (todo = ? OR todo IS NULL) AND state = 'open' ORDER BY opened_at, id", goal, todo)
+export function* loadObligationsOver(goal: string, todo: string): Load<readonly ObligationRecord[]> {
+  const own = yield* loadObligationsOn(goal, todo)
+  const shared = yield* obligationTable.find(
+    "goal = ? AND todo IS NULL AND state = 'open' ORDER BY opened_at, id",
+    goal
+  )
+  return [...own, ...shared].toSorted((a, b) =>
+    a.openedAt !== b.openedAt ? a.openedAt - b.openedAt : a.id < b.id ? -1 : 1
+  )
+}
 
 /**
  * Whether a turn is an attempt at what an obligation asks for: it belongs to the work, was dispatched after the obligation was

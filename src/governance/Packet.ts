@@ -106,7 +106,7 @@ function* loadIssue(input: IssuePacket, now: number): Load<IssueState | undefine
     required,
     read: yield* loadReadBy(turn.agent, required),
     obligations: yield* loadObligationsOver(turn.goal, turn.todo),
-    gates: yield* loadQuestions(turn.goal),
+    gates: yield* loadQuestions(turn.goal, turn.todo),
     before: before === undefined ? undefined : { ...before, last: yield* packetTable.first("id = ?", before.packet) }
   }
 }

@@ -121,8 +121,10 @@ export const owedBy = (reservation: ReservationRecord): readonly Owed[] =>
         }
       ]
 
-export const loadOwed = function* (where: "goal" | "todo" | "turn", id: string): Load<readonly Owed[]> {
-  const open = yield* reservationTable.find(`${where} = ? AND state = 'owed' ORDER BY reserved_at, id`, id)
+/** What is owed, the oldest first; all of it, or at most so much. */
+export const loadOwed = function* (where: "goal" | "todo" | "turn", id: string, limit?: number): Load<readonly Owed[]> {
+  const most = limit === undefined ? "" : ` LIMIT ${limit}`
+  const open = yield* reservationTable.find(`${where} = ? AND state = 'owed' ORDER BY reserved_at, id${most}`, id)
   return open.flatMap(owedBy)
 }
 

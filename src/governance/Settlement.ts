@@ -131,7 +131,7 @@ function* load(input: Settle): Load<State> {
     reads: yield* loadNamedReads(madeBy(input)),
     obligations: yield* loadObligationsOver(input.goal, input.fence.todo),
     effects: yield* loadUnresolvedOf(input.fence.todo),
-    gates: yield* loadGates(input.goal)
+    gates: yield* loadGates(input.goal, input.fence.todo)
   }
 }
 

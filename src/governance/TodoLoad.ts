@@ -42,7 +42,7 @@ export function* loadTodo(id: string, named: readonly string[] = [], dependents 
     named: others,
     dependents: dependents ? yield* loadDependents(id) : [],
     obligations: yield* loadObligationsOn(todo.goal, id),
-    gates: yield* loadGates(todo.goal)
+    gates: yield* loadGates(todo.goal, todo.id)
   }
 }
 

@@ -5,7 +5,7 @@
  */
 import * as Schema from "effect/Schema"
 import { Origin } from "./DeliveryRecord.ts"
-import { IdText, Ids, Scope, Title } from "./Field.ts"
+import { IdText, Ids, Names, Scope, Title } from "./Field.ts"
 import type { DecideContext } from "./Module.ts"
 import { RequiredReads } from "./SourceRecord.ts"
 import type { TodoRecord } from "./TodoRecord.ts"
@@ -16,9 +16,9 @@ export const todoFields = {
   title: Title,
   priority: Schema.optional(Priority),
   dependsOn: Schema.optional(Ids),
-  capabilities: Schema.optional(Schema.Array(IdText)),
+  capabilities: Schema.optional(Names),
   writeScopes: Schema.optional(Schema.Array(Scope)),
-  excludedAgents: Schema.optional(Schema.Array(IdText)),
+  excludedAgents: Schema.optional(Names),
   /** Sources of the goal that have to be read for it (G14). */
   requiredReads: Schema.optional(RequiredReads),
   acceptance: Schema.optional(Schema.NullOr(Schema.Struct({ validator: IdText })))

@@ -134,7 +134,7 @@ function* loadAdmission(input: { goal: string; agent: string; fence: Fence }, no
     todo,
     required: yield* loadRequired(todo),
     accounts: yield* loadAccounts(goal, agent, now),
-    gates: yield* loadGates(input.goal),
+    gates: yield* loadGates(input.goal, input.fence.todo),
     waiting: yield* loadWaiting(goal, now),
     old: turn === undefined ? undefined : { turn, held: yield* reservationTable.first("id = ?", turn.reservation) }
   }

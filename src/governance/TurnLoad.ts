@@ -43,5 +43,5 @@ export function* loadForDispatch(id: string): Load<DispatchState> {
   const state = yield* loadTurn(id)
   const { turn } = state
   if (turn === undefined) return { ...state, todo: undefined, gates: [] }
-  return { ...state, todo: yield* todoTable.first("id = ?", turn.todo), gates: yield* loadGates(turn.goal) }
+  return { ...state, todo: yield* todoTable.first("id = ?", turn.todo), gates: yield* loadGates(turn.goal, turn.todo) }
 }

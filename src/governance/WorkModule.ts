@@ -12,7 +12,7 @@ import { deliveryHandlers } from "./Delivery.ts"
 import { deliveryTable } from "./DeliveryRecord.ts"
 import { evidenceHandlers, evidenceTable } from "./Evidence.ts"
 import { gateHandlers } from "./Gate.ts"
-import { gateLapsed, gateTable } from "./GateRecord.ts"
+import { gateLapsed, projectGate, projectGated } from "./GateRecord.ts"
 import { closureHandlers } from "./GoalClosure.ts"
 import { agentTable, goalHandlers, goalTable } from "./Goal.ts"
 import { type Handler, invalidInput } from "./Handler.ts"
@@ -69,7 +69,7 @@ const puts =
 const projections: { readonly [kind: string]: Projection } = {
   goal: puts(goalTable),
   agent: puts(agentTable),
-  todo: (event) => [...projectTodo(event), ...projectRequired(event)],
+  todo: (event) => [...projectTodo(event), ...projectRequired(event), ...projectGated(event)],
   lease: projectLease,
   quota: projectQuota,
   evidence: puts(evidenceTable),
@@ -85,7 +85,7 @@ const projections: { readonly [kind: string]: Projection } = {
   usage: projectUsage,
   packet: puts(packetTable),
   continuity: puts(continuityTable),
-  gate: puts(gateTable)
+  gate: projectGate
 }
 
 function* nothing(): Load<undefined> {
