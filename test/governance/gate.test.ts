@@ -236,10 +236,21 @@ test("G40 each action asks its own gates inside its own commit: claim, dispatch,
 test("G40 G60 an external effect is handed over only past the gates on effects: of its agent, and each effect once where that was said", async () => {
   const bench = await newBench()
   const goal = await newGoal(bench)
-  const operation = { axis: "x", to: 40 }
+  // Equal operations wait for each other (G60): each moves elsewhere.
+  const operation = (effect: string) => ({ axis: "x", to: effect })
   const kind = { name: "move", readBack: "yes", retry: "unsafe", stop: "device", supervision: "none" } as const
   const planned = (effect: string, more: object = {}) =>
-    bench.run(Effects.plan({ effect, goal: goal.id, provider: "stage", kind, operation, summary: "move", ...more }))
+    bench.run(
+      Effects.plan({
+        effect,
+        goal: goal.id,
+        provider: "stage",
+        kind,
+        operation: operation(effect),
+        summary: "move",
+        ...more
+      })
+    )
   const todo = await newTodo(bench, goal)
   const { fence } = await hold(bench, todo, "bob")
   await planned("of bob", { todo: todo.id, fence })
@@ -247,7 +258,7 @@ test("G40 G60 an external effect is handed over only past the gates on effects: 
   await planned("second")
   const gate = await ask(bench, goal, { agents: ["ada"], actions: ["effect"] })
   const dispatch = (effect: string, more: object = {}) =>
-    codeOf(bench, Effects.dispatch({ effect, operation, ...more }))
+    codeOf(bench, Effects.dispatch({ effect, operation: operation(effect), ...more }))
   // The effects of no todo are nobody's in particular: the gates of everybody hold for them.
   assert.deepEqual([await dispatch("first"), await dispatch("of bob", { fence })], ["GATED", "ok"])
   await decide(bench, gate, true, { kind: "once" })
