@@ -26,7 +26,7 @@ import {
   type RevisionConflict,
   type TodoState
 } from "./GovernanceError.ts"
-import { decided, fact, type Handlers, handler, invalidInput } from "./Handler.ts"
+import { decided, fact, type Handlers, handler, invalidInput, listLimit } from "./Handler.ts"
 import type { Load } from "./Module.ts"
 import type { TodoRecord } from "./TodoRecord.ts"
 import { sameProcess, thisProcess } from "./TurnFence.ts"
@@ -305,13 +305,13 @@ export const Deliveries = {
     (input: { readonly delivery: string }) => byId(input.delivery),
     (input) => notFound("delivery", input.delivery)
   ),
-  /** The deliveries of a goal or of one of its todos, oldest first; at most `limit` (default 200), `more` says that there are others. */
+  /** The deliveries of a goal or of one of its todos, oldest first; at most `limit` (200; to 10,000), `more` says that there are others. Errors: `InvalidInput`. */
   list: reader(function* (input: {
     readonly goal: string
     readonly todo?: string
     readonly limit?: number
   }): Load<{ readonly items: readonly DeliveryRecord[]; readonly more: boolean }> {
-    const limit = input.limit ?? 200
+    const limit = listLimit(input.limit)
     const found =
       input.todo === undefined
         ? yield* deliveryTable.find("goal = ? ORDER BY accepted_at, id LIMIT ?", input.goal, limit + 1)
@@ -323,12 +323,12 @@ export const Deliveries = {
           )
     return { items: found.slice(0, limit), more: found.length > limit }
   }),
-  /** What is not delivered, of a goal or of all, oldest first: what a sender looks at when it opens. */
+  /** What is not delivered, of a goal or of all, oldest first: what a sender looks at when it opens. Errors: `InvalidInput` (limit). */
   undelivered: reader(function* (input: { readonly goal?: string; readonly limit?: number }): Load<{
     readonly items: readonly DeliveryRecord[]
     readonly more: boolean
   }> {
-    const limit = input.limit ?? 200
+    const limit = listLimit(input.limit)
     const found = yield* findUndelivered(input.goal, limit + 1)
     return { items: found.slice(0, limit), more: found.length > limit }
   })

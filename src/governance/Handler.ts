@@ -55,6 +55,13 @@ export const invalidInput = (command: string, reason: string): InvalidInput =>
     command
   })
 
+/** How many a list gives, 200 unless told. Thrown in a read, the refusal reaches the caller as it is. */
+export const listLimit = (limit: number | undefined): number => {
+  if (limit === undefined) return 200
+  if (Number.isInteger(limit) && limit >= 1 && limit <= 10_000) return limit
+  throw invalidInput("read", "`limit` is a whole number from 1 to 10,000")
+}
+
 /** A fact about an entity: its kind and what happened, as `todo.completed`, and the entity's record as it is now. */
 export const fact = (type: string, entity: string, data: object): JournalEvent => ({ type, entity, data: data as Json })
 

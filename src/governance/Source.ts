@@ -7,8 +7,9 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { reader, writer } from "./Authority.ts"
 import { DigestText, IdText, Summary, Title } from "./Field.ts"
-import { type AgentRecord, agentTable, type GoalRecord, knownAgent, loadGoal } from "./Goal.ts"
+import { activeGoal, type AgentRecord, agentTable, type GoalRecord, knownAgent, loadGoal } from "./Goal.ts"
 import {
+  type GoalNotActive,
   IdentityConflict,
   type NotFound,
   notFound,
@@ -94,14 +95,28 @@ const changed = (happened: string, source: SourceRecord, change: Partial<SourceR
   return decided([fact(happened, source.id, next)], next)
 }
 
+interface OfGoal {
+  readonly found: SourceRecord | undefined
+  readonly goal: GoalRecord | undefined
+}
+
+function* loadOfGoal(input: { readonly source: string }): Load<OfGoal> {
+  const found = yield* sourceTable.first("id = ?", input.source)
+  return { found, goal: found === undefined ? undefined : yield* loadGoal(found.goal) }
+}
+
+/** Below a completed goal nobody reads any more, so nothing may come to be unread there (G12). */
+const notCompleted = (goal: GoalRecord | undefined, source: SourceRecord) =>
+  goal?.state === "completed" ? activeGoal(goal, source.goal) : Result.succeed(undefined)
+
 const ReviseSource = Schema.Struct({ source: IdText, revision: Schema.Int, ...content })
 
 /** The same content is the same revision: only that it can be read is then said anew. */
 const revise = handler({
   type: "reviseSource",
   payload: ReviseSource,
-  load: (input) => sourceTable.first("id = ?", input.source),
-  decide: (found, input, context) =>
+  load: loadOfGoal,
+  decide: ({ found, goal }, input, context) =>
     Result.gen(function* () {
       const source = yield* atRevision(yield* inUse(yield* known(found, input.source)), input.revision)
       const readable = { state: "readable", reason: null } as const
@@ -114,6 +129,7 @@ const revise = handler({
       if (source.digest === input.digest && source.ref === input.ref) {
         return source.state === "readable" ? decided([], source) : changed("source.readable", source, readable, context)
       }
+      yield* notCompleted(goal, source)
       const { digest, ref, bytes } = input
       const next = { revision: source.revision + 1, digest, ref, bytes, tokens: input.tokens ?? null, ...readable }
       return changed("source.revised", source, next, context)
@@ -127,12 +143,13 @@ const mark = (type: string, state: "unreadable" | "retired"): Handlers =>
   handler({
     type,
     payload: MarkSource,
-    load: (input) => sourceTable.first("id = ?", input.source),
-    decide: (found, input, context) =>
+    load: loadOfGoal,
+    decide: ({ found, goal }, input, context) =>
       Result.gen(function* () {
         const source = yield* known(found, input.source)
         if (source.state === state) return decided([], source)
         yield* inUse(source)
+        if (state === "unreadable") yield* notCompleted(goal, source)
         return changed(`source.${state}`, source, { state, reason: input.reason }, context)
       })
   })
@@ -239,11 +256,17 @@ export const Sources = {
    * Records another content as the next revision, at the `revision` that was seen. Turns that were admitted under the older one
    * become stale (G86), packets after it are complete (G14). The same content and `ref` again is
    * no revision; either way it can be read.
-   * Errors: `RevisionConflict` (read it again), `SourceState` (retired), `NotPublic`, `NotFound`.
+   * Errors: `RevisionConflict` (read it again), `SourceState` (retired), `GoalNotActive` (completed goal), `NotPublic`, `NotFound`.
    */
-  revise: writer<typeof ReviseSource.Type, SourceRecord, RevisionConflict | Changing>("work", "reviseSource"),
-  /** Says that a source cannot be read, and why: the goal cannot be completed while it is required (G12). Errors: `SourceState` (retired), `NotFound`. */
-  markUnreadable: writer<typeof MarkSource.Type, SourceRecord, Changing>("work", "markUnreadable"),
+  revise: writer<typeof ReviseSource.Type, SourceRecord, RevisionConflict | GoalNotActive | Changing>(
+    "work",
+    "reviseSource"
+  ),
+  /**
+   * Says that a source cannot be read, and why: the goal cannot be completed while it is required (G12).
+   * Errors: `SourceState` (retired), `GoalNotActive` (completed goal), `NotFound`.
+   */
+  markUnreadable: writer<typeof MarkSource.Type, SourceRecord, GoalNotActive | Changing>("work", "markUnreadable"),
   /** Says that its newest revision can be read again. Errors: `SourceState` (retired), `NotFound`. */
   markReadable: writer<typeof SourceId.Type, SourceRecord, Changing>("work", "markReadable"),
   /** Takes a source out of use for good, with a reason: nothing requires it any more. Errors: `NotFound`. */

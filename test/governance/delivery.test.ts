@@ -139,6 +139,16 @@ describe("a result", () => {
     })
   })
 
+  test("G91 a list of no sensible length is refused, never answered with nothing", async () => {
+    const { bench, goal } = await delivered()
+    for (const limit of [-1, 0, 0.5, Number.NaN, 1e308, "9", null]) {
+      const input = { goal: goal.id, limit } as { goal: string; limit: number }
+      for (const list of [Deliveries.list(input), Deliveries.undelivered(input)]) {
+        assert.equal((await bench.fails(list)).code, "INVALID_INPUT")
+      }
+    }
+  })
+
   test("G91 accepted, dispatched, unknown, confirmed and read are facts of their own; a repetition writes none", async () => {
     const { bench, delivery, get } = await delivered()
     const from = (await types(bench)).length

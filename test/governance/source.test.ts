@@ -1,7 +1,7 @@
 import { assert, test } from "vitest"
 import { sha256 } from "../../src/base/Digest.ts"
 import { loadFrontier } from "../../src/governance/Frontier.ts"
-import { type Goal, Leases, Obligations, Sources, Todos } from "../../src/governance/index.ts"
+import { type Goal, Goals, Leases, Obligations, Sources, Todos } from "../../src/governance/index.ts"
 import { type Bench, hold, newBench, newGoal, newTodo } from "./authority.ts"
 
 const text = (content: string) => ({ digest: sha256(content), ref: `notes@${content}`, bytes: content.length })
@@ -179,4 +179,21 @@ test("G12 G14 what is no longer required keeps nothing open: after an edit, a su
   }
   assert.deepEqual(await frontier(bench, goal), [])
   assert.equal((await bench.fails(Leases.inspect({ todo: kept.id }))).code, "NOT_FOUND")
+})
+
+test("G12 below a completed goal no source gets a revision or becomes unreadable: nothing may come to be unread there", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const source = await register(bench, goal, "the contract")
+  const todo = await newTodo(bench, goal, { requiredReads: [source.id] })
+  await bench.run(Sources.read({ source: source.id, revision: 1, agent: "ada" }))
+  await bench.run(Todos.complete({ todo: todo.id, continuation: { kind: "noFollowUp" } }))
+  await bench.run(Goals.complete({ goal: goal.id, closure: { reason: "done" } }))
+  const revise = (content: string) => Sources.revise({ source: source.id, revision: 1, ...text(content) })
+  for (const change of [revise("two"), Sources.markUnreadable({ source: source.id, reason: "the disk is gone" })]) {
+    assert.deepInclude(await bench.fails<unknown, unknown>(change), { code: "GOAL_NOT_ACTIVE", state: "completed" })
+  }
+  assert.equal((await bench.run(revise("one"))).revision, 1)
+  assert.deepEqual((await bench.run(Goals.frontier({ goal: goal.id }))).parts, [])
+  assert.equal((await bench.run(Sources.retire({ source: source.id, reason: "old" }))).state, "retired")
 })
