@@ -1,12 +1,29 @@
 // node governance.ts STORE: governed work without a host or a workspace; your own code does the work. Run it twice: every command has
 // a name of its own, so the second run finds what the first one did, and does nothing again.
 import { createHash } from "node:crypto"
+import { existsSync, statSync } from "node:fs"
 import * as Effect from "effect/Effect"
-import { Acceptances, Agents, Evidence, Gates, Goals, Quota, Settlements, Sources, Todos } from "coppice/governance"
+import {
+  Acceptances,
+  Agents,
+  Evidence,
+  Gates,
+  Goals,
+  Leases,
+  Quota,
+  Settlements,
+  Sources,
+  Todos
+} from "coppice/governance"
 import { minimal } from "coppice/minimal"
 
 const [store = "./coppice-store"] = process.argv.slice(2)
 const digest = (text: string) => `sha256:${createHash("sha256").update(text).digest("hex")}`
+
+if (process.argv.length > 3 || store.startsWith("-") || (existsSync(store) && !statSync(store).isDirectory())) {
+  console.error("usage: node governance.ts [STORE], a directory")
+  process.exit(2)
+}
 
 const program = Effect.gen(function* () {
   // What is to be done, by whom, and what it may cost. A limit of 0 is a limit; a missing one never means unlimited.
@@ -42,15 +59,26 @@ const program = Effect.gen(function* () {
     todos: [second.id]
   })
 
-  // Choosing work and taking it is one step. What comes back is the fence: whoever shows it is the holder.
-  const first = yield* Todos.nextWork({ commandId: "take-1", ...named, agent: "ada" })
-  if (first._tag === "none") return yield* Effect.die(first)
+  // Choosing work and taking it is one step. What comes back is the fence: whoever shows it is the holder. The receipt stays as it
+  // was, the lease ends by its time: a run that goes on after that takes the same work again, under another name.
+  const take = (name: string, agent: string) =>
+    Effect.gen(function* () {
+      const work = yield* Todos.nextWork({ commandId: name, ...named, agent })
+      if (work._tag === "none") return yield* Effect.die(work)
+      const todo = work.todo.id
+      let { lease } = work
+      while (lease.expiresAt <= Date.now() && (yield* Todos.get({ todo })).state === "open") {
+        lease = yield* Leases.acquire({ commandId: `${name}, after ${lease.epoch}`, todo, agent })
+      }
+      return lease.fence
+    })
+  const adas = yield* take("take-1", "ada")
   yield* Sources.read({ commandId: "read", source: source.id, agent: "ada", revision: source.revision })
+  // Settled once for an effect id, under whichever lease.
   yield* Settlements.settle({
-    commandId: "settle-1",
     effectId: "find-duplicates",
     ...named,
-    fence: first.lease.fence,
+    fence: adas,
     outcome: "progress",
     evidence: [],
     spend: { usd: 0.02 },
@@ -69,8 +97,7 @@ const program = Effect.gen(function* () {
     reason: "backed up",
     reach: { kind: "scope" }
   })
-  const work = yield* Todos.nextWork({ commandId: "take-3", ...named, agent: "bob" })
-  if (work._tag === "none") return yield* Effect.die(work)
+  const bobs = yield* take("take-3", "bob")
 
   // Who did the work never accepts it: a validator's evidence and verdict do.
   const seen = { kind: "verdict", digest: digest("balanced"), summary: "the books balance" }
@@ -87,10 +114,9 @@ const program = Effect.gen(function* () {
     evidence: [evidence.id]
   })
   yield* Settlements.settle({
-    commandId: "settle-2",
     effectId: "drop-duplicates",
     ...named,
-    fence: work.lease.fence,
+    fence: bobs,
     outcome: "accepted",
     acceptance: verdict.id,
     evidence: [evidence.id],

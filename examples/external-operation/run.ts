@@ -3,7 +3,7 @@
  * Promise: what was done is counted in the devices' own logs, and nothing is done twice that may not be. Killed anywhere, the same
  * command goes on: what may have happened is read back first. Rules: G60 to G63; J8, V9, A3.
  */
-import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import * as Effect from "effect/Effect"
@@ -14,6 +14,7 @@ import {
   Effects,
   Evidence,
   Goals,
+  Leases,
   type OperationCall,
   Todos
 } from "../../src/governance/index.ts"
@@ -23,6 +24,14 @@ import { connectPayments, connectStage } from "./providers.ts"
 import { type Loss, readLog, switchOff } from "./wire.ts"
 
 const given = process.argv[2]
+if (
+  process.argv.length > 3 ||
+  given?.startsWith("-") ||
+  (given !== undefined && existsSync(given) && !statSync(given).isDirectory())
+) {
+  console.error("usage: node run.ts [DIRECTORY]")
+  process.exit(2)
+}
 const directory = given === undefined ? mkdtempSync(join(realpathSync(tmpdir()), "coppice-external-")) : resolve(given)
 mkdirSync(directory, { recursive: true })
 
@@ -58,7 +67,12 @@ const work = Effect.gen(function* () {
   const todo = (yield* Todos.add({ commandId: "todo", goal, title: "Scan it and pay for it" })).id
   const claim = yield* Todos.nextWork({ commandId: "claim", goal, agent: "ada" })
   if (claim._tag !== "claimed") return yield* Effect.die("the only todo was not claimed")
-  const { fence } = claim.lease
+  // The claim's receipt stays as it was, its lease ends by its time: a run that goes on after that takes the todo again.
+  let { lease } = claim
+  while (lease.expiresAt <= Date.now() && (yield* Todos.get({ todo })).state === "open") {
+    lease = yield* Leases.acquire({ commandId: `claim, after ${lease.epoch}`, todo, agent: "ada" })
+  }
+  const { fence } = lease
   const id = (name: string) => `${goal}/${name}`
 
   const connected = {
@@ -101,12 +115,7 @@ const work = Effect.gen(function* () {
 
   yield* run(payments, "pay", "pay", { eur: 12.5, to: "lab" }, { after: [id("scan")] })
   const letter = yield* run(payments, "letter", "letter", { to: "lab" })
-  const complete = Todos.complete({
-    commandId: "complete",
-    todo,
-    fence,
-    continuation: { kind: "noFollowUp" }
-  })
+  const complete = Todos.complete({ todo, fence, continuation: { kind: "noFollowUp" } })
   if (letter.state === "unknown") {
     say("the letter cannot be read back, so nothing that depends on it goes on:")
     yield* refusal(complete)
@@ -130,7 +139,7 @@ const work = Effect.gen(function* () {
       evidence: [evidence.id]
     })
   }
-  yield* complete
+  if ((yield* Todos.get({ todo })).state === "open") yield* complete
   yield* stage.deactivate
   yield* payments.deactivate
   yield* Effect.promise(() => Promise.all(["stage", "payments"].map((name) => switchOff(directory, name))))

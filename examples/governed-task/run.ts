@@ -3,7 +3,7 @@
  * Promise: a table (or with --json one object) on stdout; exit code 0 when the work was accepted, 2 when it was not; killed at any
  * point and run again with the same DIRECTORY it goes on.
  */
-import { mkdirSync, mkdtempSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { parseArgs } from "node:util"
@@ -13,15 +13,33 @@ import { minimal } from "../../src/minimal.ts"
 import { taskTable } from "./table.ts"
 import { runTask } from "./task.ts"
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    retry: { type: "boolean", default: false },
-    lazy: { type: "boolean", default: false },
-    json: { type: "boolean", default: false }
+const usage = (): never => {
+  console.error("usage: node run.ts [DIRECTORY] [--retry] [--lazy] [--json]")
+  process.exit(2)
+}
+const given = () => {
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: {
+        retry: { type: "boolean", default: false },
+        lazy: { type: "boolean", default: false },
+        json: { type: "boolean", default: false }
+      }
+    })
+  } catch {
+    return usage()
   }
-})
-const place = positionals[0] === undefined ? mkdtempSync(join(tmpdir(), "coppice-task-")) : resolve(positionals[0])
+}
+const { values, positionals } = given()
+const [directory] = positionals
+if (
+  positionals.length > 1 ||
+  (directory !== undefined && existsSync(directory) && !statSync(directory).isDirectory())
+) {
+  usage()
+}
+const place = directory === undefined ? mkdtempSync(join(tmpdir(), "coppice-task-")) : resolve(directory)
 mkdirSync(place, { recursive: true })
 console.error(`directory   ${place}`)
 

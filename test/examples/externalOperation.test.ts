@@ -31,9 +31,10 @@ interface Ran {
   readonly stderr: string
 }
 
-const run = (place: string, env: Readonly<Record<string, string>> = {}): Promise<Ran> =>
+const run = (place: string, env: Readonly<Record<string, string>> = {}, minutes = 0): Promise<Ran> =>
   new Promise((resolve) => {
-    const child = spawn(process.execPath, [example, place], { env: { ...process.env, ...env } })
+    const later = `data:text/javascript,const now = Date.now; Date.now = () => now() + ${minutes * 60_000}`
+    const child = spawn(process.execPath, ["--import", later, example, place], { env: { ...process.env, ...env } })
     let stdout = ""
     let stderr = ""
     child.stdout.on("data", (chunk) => (stdout += String(chunk)))
@@ -135,6 +136,23 @@ describe("external operations", () => {
       await Promise.all([...new Set([1, passages])].map(cell))
     }, 300_000)
   }
+
+  test("J8 V9 G35 killed and run again when its lease has long ended, it takes the todo again and repeats nothing that may not be", async () => {
+    const place = newPlace()
+    assert.equal((await run(place, { COPPICE_CRASH_AT: "effect.dispatched:2" })).signal, "SIGKILL")
+    assert.equal((await run(place, { COPPICE_CRASH_AT: "effect.dispatched:1" }, 46)).signal, "SIGKILL")
+    for (const minutes of [92, 138]) {
+      const { code, stderr } = await run(place, {}, minutes)
+      assert.equal(code, 0, stderr)
+    }
+    await assertCarriedOut(place)
+  }, 300_000)
+
+  test("J8 an argument that is no directory is answered with a usage line and exit code 2", async () => {
+    for (const odd of ["--help", "--nope", "/dev/null"]) {
+      assert.deepInclude(await run(odd), { code: 2, stderr: "usage: node run.ts [DIRECTORY]\n" })
+    }
+  })
 
   test("J8 V9 G61 killed again and again, at each further step of every rerun, it still repeats nothing that may not be", async () => {
     const place = newPlace()

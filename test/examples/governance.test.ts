@@ -13,23 +13,50 @@ afterAll(() => rmSync(place, { recursive: true, force: true }))
 
 const entry = (name: string): string => JSON.stringify(pathToFileURL(join(root, "src", name)).href)
 
+const program = join(place, "governance.mts")
+writeFileSync(
+  program,
+  source
+    .replace('"coppice/governance"', entry("governance/index.ts"))
+    .replace('"coppice/minimal"', entry("minimal.ts"))
+    .replace('"effect/Effect"', JSON.stringify(pathToFileURL(join(root, "node_modules/effect/dist/Effect.js")).href))
+)
+
+const run = (store: string, { crashAt, minutes }: { crashAt?: string; minutes?: number } = {}) => {
+  const later = `data:text/javascript,const now = Date.now; Date.now = () => now() + ${(minutes ?? 0) * 60_000}`
+  const env = { ...process.env, ...(crashAt === undefined ? {} : { COPPICE_CRASH_AT: crashAt }) }
+  return spawnSync(process.execPath, ["--import", later, program, store], { encoding: "utf8", env })
+}
+
+const result = { goal: "completed", todos: 2, usd: 0.07 }
+
 test("G2 G12 G14 G22 G40 the example of governance runs to a completed goal, and run again it does nothing twice", () => {
-  const program = join(place, "governance.mts")
-  writeFileSync(
-    program,
-    source
-      .replace('"coppice/governance"', entry("governance/index.ts"))
-      .replace('"coppice/minimal"', entry("minimal.ts"))
-      .replace('"effect/Effect"', JSON.stringify(pathToFileURL(join(root, "node_modules/effect/dist/Effect.js")).href))
-  )
-  const run = () => spawnSync(process.execPath, [program, join(place, "store")], { encoding: "utf8" })
-  const first = run()
+  const first = run(join(place, "store"))
   expect(first.stderr).toBe("")
-  const result = { goal: "completed", todos: 2, usd: 0.07 }
   const [waits, answer] = first.stdout.trim().split("\n")
   expect(waits).toMatch(/^bob waits: .*"unfinished":1.*"gated":1/)
   expect(JSON.parse(answer!)).toEqual(result)
-  const again = run()
+  const again = run(join(place, "store"))
   expect(again.stderr).toBe("")
   expect(JSON.parse(again.stdout)).toEqual(result)
+})
+
+// The commits of take-1, settle-1 and settle-2.
+for (const commit of [8, 10, 16]) {
+  test(`G2 G33 killed after commit ${commit} and run again when the leases have long ended, it takes the same work again and ends as ever`, () => {
+    const store = join(place, `store-${commit}`)
+    expect(run(store, { crashAt: `authority.afterCommit:${commit}` }).signal).toBe("SIGKILL")
+    // Killed again under the second lease, or further on: the third run has two receipts of leases that have ended.
+    expect(run(store, { crashAt: "authority.afterCommit:1", minutes: 46 }).signal).toBe("SIGKILL")
+    const last = run(store, { minutes: 92 })
+    expect(last.stderr).toBe("")
+    expect(JSON.parse(last.stdout.trim().split("\n").at(-1)!)).toEqual(result)
+  })
+}
+
+test("G2 an argument that is no directory is answered with a usage line and exit code 2", () => {
+  for (const odd of ["--help", "--nope", "/dev/null"]) {
+    const { status, stderr } = run(odd)
+    expect([status, stderr]).toEqual([2, "usage: node governance.ts [STORE], a directory\n"])
+  }
 })
