@@ -11,6 +11,8 @@ import { type LeaseHeld, LeaseLost, type NotFound, notFound } from "./Governance
 import { decided, fact, type Handlers, handler, recordTable } from "./Handler.ts"
 import { loadLease, passFence } from "./Lease.ts"
 import type { Load } from "./Module.ts"
+import { todoTable } from "./TodoRecord.ts"
+import { turnTable } from "./TurnRecord.ts"
 
 /** Who produced it: the executor of the work, a validator run apart from it, the evaluator, or a person. */
 export const Producer = Schema.Struct({
@@ -84,12 +86,16 @@ const record = handler({
   *load(input) {
     return {
       goal: yield* goalTable.first("id = ?", input.goal),
+      todo: input.todo === undefined ? undefined : yield* todoTable.first("id = ?", input.todo),
+      turn: input.turn === undefined ? undefined : yield* turnTable.first("id = ?", input.turn),
       lease: input.todo === undefined ? undefined : yield* loadLease(input.todo)
     }
   },
-  decide: ({ goal, lease }, input, { now, newId }) =>
+  decide: ({ goal, todo, turn, lease }, input, { now, newId }) =>
     Result.gen(function* () {
       if (goal === undefined) return yield* Result.fail(notFound("goal", input.goal))
+      if (input.todo !== undefined && todo?.goal !== goal.id) return yield* Result.fail(notFound("todo", input.todo))
+      if (input.turn !== undefined && turn?.goal !== goal.id) return yield* Result.fail(notFound("turn", input.turn))
       if (input.fence !== undefined) yield* passFence(lease, input.fence, now)
       else if (input.producer.role === "executor" && input.todo !== undefined) {
         // The holder's own writes are fenced (G35); a validator or a person is not the holder.
@@ -126,7 +132,7 @@ export const evidenceHandlers: Handlers = record
 export const Evidence = {
   /**
    * Records evidence. An executor's evidence on a todo needs the fence of its lease.
-   * Errors: `LeaseLost`, `NotPublic` (path or credential in a text), `NotFound` (goal).
+   * Errors: `LeaseLost`, `NotPublic` (path or credential in a text), `NotFound` (the goal, or no todo or turn of it).
    */
   record: writer<typeof RecordEvidence.Type, EvidenceRecord, LeaseLost | LeaseHeld | NotFound>(
     "work",

@@ -201,6 +201,14 @@ export const scopeConflicts = (
     }))
     .filter((conflict) => conflict.scopes.length > 0)
 
+export const scopeConflict = (todo: string, conflicts: ScopeConflict["conflicts"]): ScopeConflict =>
+  new ScopeConflict({
+    message: `The write scopes of todo ${todo} overlap with ${conflicts.length} live lease(s).`,
+    remedy: "Take other work, or wait for the leases named in `conflicts`.",
+    todo,
+    conflicts
+  })
+
 export interface Grant {
   readonly todo: TodoRecord
   readonly owner: string

@@ -44,6 +44,7 @@ import {
   loadScoped,
   passFence,
   released,
+  scopeConflict,
   scopeConflicts,
   Ttl,
   viewLease
@@ -98,14 +99,6 @@ function* loadForAcquire(input: { readonly todo: string; readonly agent: string 
     waiting: yield* loadWaiting(goal, now)
   }
 }
-
-const scopeConflict = (todo: string, conflicts: ScopeConflict["conflicts"]): ScopeConflict =>
-  new ScopeConflict({
-    message: `The write scopes of todo ${todo} overlap with ${conflicts.length} live lease(s).`,
-    remedy: "Take other work, or wait for the leases named in `conflicts`.",
-    todo,
-    conflicts
-  })
 
 /** A new grant of this todo to this agent passes the gates on `claim`. */
 const passClaim = (state: AcquireState, todo: TodoRecord, agent: string, now: number) => {

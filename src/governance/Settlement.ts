@@ -48,6 +48,7 @@ import { accepted, conflict, type Ground, payFor, settledTurn } from "./Settleme
 import { type Settlement, SettlementOutcome, type SettlementRecord, settlementTable } from "./SettlementRecord.ts"
 import { loadNamedReads, loadRequired, readsOfGoal, type SourceRecord } from "./SourceRecord.ts"
 import { completeTodo } from "./TodoEnd.ts"
+import { dependenciesOf, loadTodos, mayDependOn } from "./TodoLoad.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
 import { Continuation, successorsOf } from "./TodoSpec.ts"
 import { openTurn } from "./TurnFence.ts"
@@ -88,6 +89,8 @@ interface State extends Ground {
   readonly lease: LeaseRecord | undefined
   /** What the todo requires to be read now. */
   readonly required: readonly SourceRecord[]
+  /** Todos that the successors depend on. */
+  readonly named: readonly (TodoRecord | undefined)[]
   /** Sources that the successors require. */
   readonly reads: ReadonlyMap<string, SourceRecord>
   /** What must be attempted, and may be met by this. */
@@ -128,6 +131,7 @@ function* load(input: Settle): Load<State> {
         : undefined,
     evidence: yield* loadEvidence(input.evidence),
     verdictEvidence: acceptance === undefined ? [] : yield* loadEvidence(acceptance.evidence),
+    named: yield* loadTodos(dependenciesOf(madeBy(input))),
     reads: yield* loadNamedReads(madeBy(input)),
     obligations: yield* loadObligationsOver(input.goal, input.fence.todo),
     effects: yield* loadUnresolvedOf(input.fence.todo),
@@ -175,6 +179,7 @@ const settle = handler({
       const lease = yield* passFence(state.lease, input.fence, context.now)
       const turn = yield* settledTurn(state, input, lease)
       yield* ofGoal(goal.id, input.evidence, state.evidence)
+      yield* mayDependOn(goal.id, dependenciesOf(madeBy(input)), state.named)
       yield* readsOfGoal(goal.id, madeBy(input), state.reads)
       if (typeof input.acceptance === "string" && state.acceptance?.goal !== goal.id) {
         return yield* Result.fail(notFound("acceptance", input.acceptance))

@@ -13,14 +13,16 @@ import {
   type NotFound,
   notFound,
   type RevisionConflict,
+  type ScopeConflict,
   type TodoState
 } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler } from "./Handler.ts"
+import { isLive, loadScoped, scopeConflict, scopeConflicts } from "./Lease.ts"
 import type { Load } from "./Module.ts"
 import { loadOwed, type Owed } from "./ReservationRecord.ts"
 import { loadNamedReads, readsOfGoal } from "./SourceRecord.ts"
 import { todoEnds, todoEndHandlers } from "./TodoEnd.ts"
-import { knownTodo, loadTodo, loadWaitedFor, noCircle, ofGoal } from "./TodoLoad.ts"
+import { knownTodo, loadTodo, loadTodos, loadWaitedFor, mayDependOn, noCircle, ofGoal } from "./TodoLoad.ts"
 import { atRevision, revised, type TodoRecord, todoState, todoTable } from "./TodoRecord.ts"
 import { newTodo, todoFields, todoSpec } from "./TodoSpec.ts"
 
@@ -33,10 +35,7 @@ const add = handler({
   payload: AddTodo,
   *load(input) {
     const goal = yield* loadGoal(input.goal)
-    const named: (TodoRecord | undefined)[] = []
-    for (const id of [...(input.dependsOn ?? []), ...(input.unblocks ?? [])]) {
-      named.push(yield* todoTable.first("id = ?", id))
-    }
+    const named = yield* loadTodos([...(input.dependsOn ?? []), ...(input.unblocks ?? [])])
     const waitedFor = input.unblocks === undefined ? new Set<string>() : yield* loadWaitedFor(input.dependsOn ?? [])
     return { goal, named, waitedFor, reads: yield* loadNamedReads([input]) }
   },
@@ -47,6 +46,7 @@ const add = handler({
       const dependsOn = input.dependsOn ?? []
       const unblocks = input.unblocks ?? []
       yield* ofGoal(goal.id, [...dependsOn, ...unblocks], named)
+      yield* mayDependOn(goal.id, dependsOn, named)
       yield* noCircle("addTodo", waitedFor, unblocks)
       yield* readsOfGoal(goal.id, [input], reads)
       const todo = newTodo(goal.id, input, context)
@@ -74,8 +74,10 @@ const edit = handler({
   payload: EditTodo,
   *load(input) {
     const dependsOn = input.dependsOn ?? []
+    const loaded = yield* loadTodo(input.todo, dependsOn)
     return {
-      ...(yield* loadTodo(input.todo, dependsOn)),
+      ...loaded,
+      scoped: input.writeScopes === undefined || loaded.todo === undefined ? [] : yield* loadScoped(loaded.todo.goal),
       waitedFor: yield* loadWaitedFor(dependsOn),
       reads: yield* loadNamedReads([input])
     }
@@ -84,9 +86,13 @@ const edit = handler({
     Result.gen(function* () {
       const todo = yield* atRevision(yield* knownTodo(state.todo, input.todo), input.revision)
       if (todo.state !== "open" && todo.state !== "deferred") return yield* Result.fail(todoState(todo))
-      yield* ofGoal(todo.goal, input.dependsOn ?? [], state.named)
+      yield* mayDependOn(todo.goal, input.dependsOn ?? [], state.named)
       yield* noCircle("editTodo", state.waitedFor, [todo.id])
       yield* readsOfGoal(todo.goal, [input], state.reads)
+      if (input.writeScopes !== undefined && isLive(state.lease, now)) {
+        const conflicts = scopeConflicts(todo.id, input.writeScopes, state.scoped, now)
+        if (conflicts.length > 0) return yield* Result.fail(scopeConflict(todo.id, conflicts))
+      }
       const next = revised(
         todo,
         {
@@ -126,10 +132,22 @@ export const todoHandlers: Handlers = { ...add, ...edit, ...reopen, ...todoEndHa
 
 /** Todos: adding, changing, finishing. `nextWork` is in `Todos` too: see NextWork.ts. */
 export const todoCommands = {
-  /** Adds a todo. `dependsOn` and `unblocks` name todos of the goal. Errors: `NotFound`, `GoalNotActive` (completed goal). */
-  add: writer<typeof AddTodo.Type, TodoRecord, NotFound | GoalNotActive>("work", "addTodo"),
-  /** Changes an unfinished todo at the revision that was read. Errors: `RevisionConflict`, `TodoState`, `NotFound`. */
-  edit: writer<typeof EditTodo.Type, TodoRecord, RevisionConflict | TodoState | NotFound>("work", "editTodo"),
+  /**
+   * Adds a todo. `dependsOn` and `unblocks` name todos of the goal. Errors: `NotFound`, `TodoState` (it would wait for a superseded
+   * todo: name what took its place), `GoalNotActive` (completed goal), `InvalidInput` (todos would wait for each other).
+   */
+  add: writer<typeof AddTodo.Type, TodoRecord, NotFound | TodoState | GoalNotActive>("work", "addTodo"),
+  /**
+   * Changes an unfinished todo at the revision that was read. It asks for no fence: what is required is the planner's to say, and a
+   * turn that runs is told by `staleContext`. That holds for `acceptance` too: with null nobody's verdict is needed to complete the
+   * todo any more, so an embedder gives this call to whoever may say so. `writeScopes` of a held todo are not moved to where another
+   * live lease writes. Errors: `RevisionConflict`, `TodoState` (also: it would wait for a superseded todo), `ScopeConflict`, `NotFound`,
+   * `InvalidInput` (todos would wait for each other).
+   */
+  edit: writer<typeof EditTodo.Type, TodoRecord, RevisionConflict | TodoState | ScopeConflict | NotFound>(
+    "work",
+    "editTodo"
+  ),
   /** Brings a deferred todo back. Errors: `TodoState`, `NotFound`. */
   reopen: writer<typeof ReopenTodo.Type, TodoRecord, TodoState | NotFound>("work", "reopenTodo"),
   ...todoEnds,

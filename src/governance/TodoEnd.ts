@@ -29,7 +29,7 @@ import { unobliged } from "./ObligationRecord.ts"
 import { spendUnreserved } from "./QuotaLedger.ts"
 import { type Owed, owedBy } from "./ReservationRecord.ts"
 import { loadNamedReads, readsOfGoal } from "./SourceRecord.ts"
-import { knownTodo, loadTodo } from "./TodoLoad.ts"
+import { dependenciesOf, knownTodo, loadTodo, loadWaitedFor, mayDependOn, noCircle } from "./TodoLoad.ts"
 import { type ContinuationRecord, revised, type TodoRecord, todoState } from "./TodoRecord.ts"
 import { Continuation, newTodo, successorsOf, TodoSpec } from "./TodoSpec.ts"
 
@@ -112,13 +112,21 @@ const supersede = handler({
   type: "supersedeTodo",
   payload: SupersedeTodo,
   *load(input) {
-    return { ...(yield* loadTodo(input.todo, [], true)), reads: yield* loadNamedReads(input.replacements ?? []) }
+    const dependsOn = dependenciesOf(input.replacements ?? [])
+    return {
+      ...(yield* loadTodo(input.todo, dependsOn, true)),
+      waitedFor: yield* loadWaitedFor(dependsOn),
+      reads: yield* loadNamedReads(input.replacements ?? [])
+    }
   },
   decide: (state, input, context) =>
     Result.gen(function* () {
       const todo = yield* knownTodo(state.todo, input.todo)
       const lease = yield* passWayOut(state.lease, yield* fenceOf(input), context.now)
       if (todo.state !== "open" && todo.state !== "deferred") return yield* Result.fail(todoState(todo))
+      yield* mayDependOn(todo.goal, dependenciesOf(input.replacements ?? []), state.named)
+      // Whoever waited for this one waits for its replacements from now on: these cannot wait for it, or for them.
+      yield* noCircle("supersedeTodo", state.waitedFor, [todo.id])
       yield* readsOfGoal(todo.goal, input.replacements ?? [], state.reads)
       yield* unobliged(todo.id, state.obligations)
       // Who asked for this one waits for what takes its place.
@@ -158,7 +166,7 @@ const complete = handler({
   payload: CompleteTodo,
   *load(input) {
     return {
-      ...(yield* loadTodo(input.todo)),
+      ...(yield* loadTodo(input.todo, dependenciesOf(successorsOf(input.continuation)))),
       reads: yield* loadNamedReads(successorsOf(input.continuation)),
       effects: yield* loadUnresolvedOf(input.todo)
     }
@@ -179,7 +187,9 @@ const complete = handler({
           })
         )
       }
-      yield* readsOfGoal(todo.goal, successorsOf(input.continuation), state.reads)
+      const successors = successorsOf(input.continuation)
+      yield* mayDependOn(todo.goal, dependenciesOf(successors), state.named)
+      yield* readsOfGoal(todo.goal, successors, state.reads)
       const agent = lease?.owner ?? input.agent ?? null
       const occasion = occasionOf(todo.id, state.lease?.epoch ?? 0)
       const passed = yield* passGates(

@@ -6,7 +6,7 @@
 import * as Result from "effect/Result"
 import { type GateRecord, loadGates } from "./GateRecord.ts"
 import { type GoalRecord, loadGoal } from "./Goal.ts"
-import { type NotFound, notFound } from "./GovernanceError.ts"
+import { type NotFound, notFound, TodoState } from "./GovernanceError.ts"
 import { invalidInput } from "./Handler.ts"
 import { type LeaseRecord, loadLease } from "./Lease.ts"
 import type { Load } from "./Module.ts"
@@ -30,8 +30,7 @@ export interface LoadedTodo {
 
 export function* loadTodo(id: string, named: readonly string[] = [], dependents = false): Load<LoadedTodo> {
   const todo = yield* todoTable.first("id = ?", id)
-  const others: (TodoRecord | undefined)[] = []
-  for (const other of named) others.push(yield* todoTable.first("id = ?", other))
+  const others = yield* loadTodos(named)
   if (todo === undefined) {
     return { todo, goal: undefined, lease: undefined, named: others, dependents: [], obligations: [], gates: [] }
   }
@@ -68,6 +67,36 @@ export const noCircle = (command: string, waitedFor: ReadonlySet<string>, ids: r
     ? Result.succeed(undefined)
     : Result.fail(invalidInput(command, `todo ${circular} would wait for itself`))
 }
+
+/** What todos to be made depend on, all of them together. */
+export const dependenciesOf = (specs: readonly { readonly dependsOn?: readonly string[] | undefined }[]) => [
+  ...new Set(specs.flatMap((spec) => spec.dependsOn ?? []))
+]
+
+/** The todos of these ids, in their order; undefined where there is none. */
+export function* loadTodos(ids: readonly string[]): Load<readonly (TodoRecord | undefined)[]> {
+  const found: (TodoRecord | undefined)[] = []
+  for (const id of ids) found.push(yield* todoTable.first("id = ?", id))
+  return found
+}
+
+/** Every dependency is a todo of this goal that can still be done: on a superseded one a todo would wait for ever. */
+export const mayDependOn = (goal: string, ids: readonly string[], found: readonly (TodoRecord | undefined)[]) =>
+  Result.gen(function* () {
+    yield* ofGoal(goal, ids, found)
+    const retired = found.find((todo, i) => i < ids.length && todo?.state === "superseded")
+    if (retired === undefined) return undefined
+    const instead = retired.supersededBy ?? []
+    return yield* Result.fail(
+      new TodoState({
+        message: `Todo ${retired.id} is superseded${instead.length === 0 ? "" : ` by ${instead.join(", ")}`}: nothing can wait for it.`,
+        remedy:
+          instead.length === 0 ? "Leave it out of `dependsOn`." : "Name what took its place in `dependsOn` instead.",
+        todo: retired.id,
+        state: retired.state
+      })
+    )
+  })
 
 /** Every id must name a todo of this goal. */
 export const ofGoal = (goal: string, ids: readonly string[], found: readonly (TodoRecord | undefined)[]) => {

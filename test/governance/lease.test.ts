@@ -249,8 +249,9 @@ test("G34 a transfer is a new grant: scopes that were edited meanwhile are held 
   const goal = await newGoal(bench)
   const a = await newTodo(bench, goal, { writeScopes: ["a"] })
   const b = await newTodo(bench, goal, { writeScopes: ["b"] })
-  const [mine, other] = [await hold(bench, a), await hold(bench, b, "bob")]
+  const mine = await hold(bench, a)
   await bench.run(Todos.edit({ todo: a.id, revision: 1, writeScopes: ["b/c"] }))
+  const other = await hold(bench, b, "bob")
   const error = await bench.fails(Leases.transfer({ fence: mine.fence, to: "bob", reason: "hand over" }))
   assert.deepInclude(error as object, { code: "SCOPE_CONFLICT", todo: a.id })
   assert.deepEqual(
@@ -258,6 +259,25 @@ test("G34 a transfer is a new grant: scopes that were edited meanwhile are held 
     other.expiresAt
   )
   assert.equal(await leaseCode(bench, Leases.renew({ fence: mine.fence })), "ok")
+})
+
+test("G34 the scopes of a held todo are not moved to where another live lease writes; those of one that nobody holds are", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  const [a, b, free] = [
+    await newTodo(bench, goal, { writeScopes: ["a"] }),
+    await newTodo(bench, goal, { writeScopes: ["b"] }),
+    await newTodo(bench, goal, { writeScopes: ["c"] })
+  ]
+  await hold(bench, a)
+  const theirs = await hold(bench, b, "bob")
+  const move = (todo: string) => Todos.edit({ todo, revision: 1, writeScopes: ["b/deep"] })
+  const refused = await bench.fails(move(a.id))
+  assert.deepInclude(refused as object, { code: "SCOPE_CONFLICT", todo: a.id })
+  assert.deepEqual((await bench.run(Todos.get({ todo: a.id }))).writeScopes, ["a"])
+  assert.equal((await bench.run(move(free.id))).revision, 2)
+  await bench.run(Leases.release({ fence: theirs.fence }))
+  assert.equal((await bench.run(move(a.id))).revision, 2)
 })
 
 test("G31 a lease outlives a pause of its goal, so that its holder can still be told to stop and release", async () => {
