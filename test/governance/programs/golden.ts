@@ -11,10 +11,15 @@ import {
   Agents,
   Authority,
   Candidates,
+  Effects,
   Evidence,
+  Gates,
   Goals,
+  Obligations,
+  Packets,
   Quota,
   Settlements,
+  Sources,
   Todos,
   Turns
 } from "../../../src/governance/index.ts"
@@ -74,6 +79,41 @@ const program = Effect.gen(function* () {
   yield* Quota.spend({ goal: second.id, agent: "bob", effectId: "eff_kept", spend: { usd: 0.25, tokens: 100 } })
   const wrong = yield* Quota.spend({ goal: second.id, effectId: "eff_wrong", spend: { usd: 4, tokens: 9 } })
   yield* Quota.void({ reservation: wrong.id, reason: "billed twice" })
+  // What format 3 added: sources, gates, obligations, packets, effects, deliveries, tokens in buckets.
+  const third = yield* Goals.open({ title: "Third", budget: { usd: 5, tokens: 1000 } })
+  const named = { goal: third.id }
+  yield* Agents.register({ ...named, agentId: "cy" })
+  const content = { digest: digestJson("rules"), ref: "wiki/rules#1", bytes: 5 }
+  const source = yield* Sources.register({ ...named, name: "rules", ...content })
+  const origin = { destination: "chat", channel: "general", requestId: "req_1" }
+  const asked = yield* Todos.add({ ...named, title: "Asked for", requiredReads: [source.id], origin })
+  yield* Sources.read({ source: source.id, agent: "cy", revision: 1 })
+  yield* Obligations.open({ ...named, todo: asked.id, reason: "it was promised" })
+  const ask = { kind: "userDecision", question: "May it be sent?", actions: ["settle"] } as const
+  const gate = yield* Gates.ask({ ...named, ...ask })
+  const by = { role: "person", name: "owner" } as const
+  yield* Gates.decide({ gate: gate.id, by, allow: true, reason: "seen", reach: { kind: "scope" } })
+  const held = yield* Todos.nextWork({ ...named, agent: "cy" })
+  if (held._tag !== "claimed") return
+  const again = yield* Turns.admit({ ...named, agent: "cy", fence: held.lease.fence, bound: { usd: 1, tokens: 500 } })
+  const packet = yield* Packets.issue({ turn: again.id, fence: held.lease.fence })
+  yield* Packets.acknowledge({ packet: packet.id, digest: packet.digest })
+  yield* Turns.saveAttempt({ turn: again.id, fence: held.lease.fence })
+  const usage = [{ id: "msg_1", cached: "apart", input: 10, cacheRead: 5, cacheWrite: 0, output: 7 }] as const
+  yield* Turns.recordResult({ turn: again.id, result: { ...result, usd: 0.5 }, usage })
+  yield* Turns.recordVerdict({ turn: again.id, acceptance: null, note: "no validator declared" })
+  yield* Settlements.settle({
+    ...named,
+    effectId: again.effectId,
+    fence: held.lease.fence,
+    turn: again.id,
+    outcome: "progress",
+    evidence: [],
+    spend: { usd: 0.5, tokens: 22 },
+    todo: { action: "complete", continuation: { kind: "goalStaysActive" } }
+  })
+  const kind = { name: "move", readBack: "yes", retry: "unsafe", stop: "device", supervision: "none" } as const
+  yield* Effects.plan({ ...named, effect: "eff_move", provider: "stage", kind, operation: { to: 1 }, summary: "move" })
 })
 await Effect.runPromise(Effect.provideService(program, Authority, Authority.make(store)))
 await store.close()
