@@ -120,8 +120,10 @@ const todoSteps: fc.Arbitrary<Step<TodoModel>>[] = [
     step<TodoModel>(`add ${level} after ${n}`, async (model, real) => {
       const before = n === null ? undefined : nth(model.todos, n)
       const dependsOn = before === undefined ? [] : [before.id]
-      const record = await newTodo(real.bench, real.goal, { priority: level, dependsOn })
-      model.todos.push(fresh(record))
+      if (before?.state === "superseded") {
+        const waiting = Todos.add({ goal: real.goal.id, title: "never ready", dependsOn })
+        assert.equal((await ask(real.bench, waiting)).code, "TODO_STATE")
+      } else model.todos.push(fresh(await newTodo(real.bench, real.goal, { priority: level, dependsOn })))
       await sameTodos(model, real)
     })
   ),
