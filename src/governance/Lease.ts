@@ -173,11 +173,14 @@ export const passWayOut = (
 export const loadLiveOf = (goal: string, agent: string, now: number): Load<readonly LeaseRecord[]> =>
   leaseTable.find("goal = ? AND owner = ? AND released_at IS NULL AND expires_at > ? ORDER BY todo", goal, agent, now)
 
-/** Unreleased leases of unfinished todos of the goal, as far as they claim write scopes. */
+/**
+ * Unreleased leases of unfinished todos of the goal, as far as they claim write scopes. In the order of the index over just these
+ * (`lease_scoped`): without it SQLite walks every live lease of the goal.
+ */
 export function* loadScoped(goal: string): Load<readonly LeaseRecord[]> {
   const found = yield* rows(
     "SELECT l.* FROM lease l JOIN todo t ON t.id = l.todo " +
-      "WHERE l.goal = ? AND l.released_at IS NULL AND l.write_scopes <> '[]' AND t.state IN ('open', 'deferred')",
+      "WHERE l.goal = ? AND l.released_at IS NULL AND l.write_scopes <> '[]' AND t.state IN ('open', 'deferred') ORDER BY l.todo",
     goal
   )
   return found.map(leaseTable.read)
