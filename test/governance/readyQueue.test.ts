@@ -215,6 +215,7 @@ test("G22 no statement of a search scans a table or sorts: each finds its rows b
   }
   // What is ready is looked for among what is ready, not beside all that is withheld.
   for (const [sql, plan] of plans) {
+    if (sql.includes("l.write_scopes")) assert.include(plan.join(), "INDEX lease_scoped ", sql)
     if (sql.includes("not_before IS NULL AND")) assert.include(plan.join(), "INDEX todo_ready ", sql)
   }
   const uses = (index: string) => plans.some(([, plan]) => plan.some((line) => line.includes(`INDEX ${index} `)))
