@@ -85,9 +85,11 @@ const program = Effect.gen(function* () {
     todo: { action: "complete", continuation: { kind: "goalStaysActive" } }
   })
 
-  // Nothing to do is never just that: it comes with the reason.
-  const waiting = yield* Todos.nextWork({ commandId: "take-2", ...named, agent: "bob" })
-  if (waiting._tag === "none") console.log("bob waits:", JSON.stringify(waiting.withheld))
+  // Nothing to do is never just that: it comes with the reason. Asking takes what there is, so it is asked only while there is nothing.
+  if ((yield* Gates.get({ gate: gate.id })).decisions.length === 0) {
+    const waiting = yield* Todos.nextWork({ commandId: "take-2", ...named, agent: "bob" })
+    if (waiting._tag === "none") console.log("bob waits:", JSON.stringify(waiting.withheld))
+  }
   const by = { role: "person", name: "owner" } as const
   yield* Gates.decide({
     commandId: "decide",

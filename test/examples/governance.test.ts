@@ -41,8 +41,8 @@ test("G2 G12 G14 G22 G40 the example of governance runs to a completed goal, and
   expect(JSON.parse(again.stdout)).toEqual(result)
 })
 
-// The commits of take-1, settle-1 and settle-2.
-for (const commit of [8, 10, 16]) {
+// Commits of every kind: a claim, a settlement, the decision, a verdict.
+for (const commit of [8, 10, 12, 13, 14, 16]) {
   test(`G2 G33 killed after commit ${commit} and run again when the leases have long ended, it takes the same work again and ends as ever`, () => {
     const store = join(place, `store-${commit}`)
     expect(run(store, { crashAt: `authority.afterCommit:${commit}` }).signal).toBe("SIGKILL")

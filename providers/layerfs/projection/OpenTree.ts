@@ -86,9 +86,11 @@ export const makerOf = (work: string): ProcessIdentity | null => {
 export const bytesOf = (text: string): TreePath => fromInput(text)
 export const workOf = (store: StorePort, id: string): string => path.join(store.directory, "work", id)
 
-/** The options of an overlay whose layers are named relative to the cache directory. */
-export const overlayOptions = (lowers: readonly string[], id: string): string =>
-  `${overlayFeatures},lowerdir=${lowers.join(":")},upperdir=../work/${id}/upper,workdir=../work/${id}/work`
+/** The options of an overlay whose layers are named relative to the cache directory, beside which the workspaces lie. */
+export const overlayOptions = (lowers: readonly string[], id: string): string => {
+  const own = ["..", "work", id].join("/")
+  return `${overlayFeatures},lowerdir=${lowers.join(":")},upperdir=${own}/upper,workdir=${own}/work`
+}
 
 const storeRoot = (store: StorePort): TreePath => bytesOf(path.dirname(store.directory))
 
