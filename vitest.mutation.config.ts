@@ -18,6 +18,7 @@ export default defineConfig({
     env: existsSync(inMemory) ? { TMPDIR: inMemory } : {},
     pool: "threads",
     maxWorkers: 1,
+    isolate: false,
     testTimeout: 20_000,
     reporters: ["default"]
   }
