@@ -19,11 +19,13 @@ export interface ObjectStore {
   readonly size: (id: Digest) => number
   /**
    * Adds an object to the open group; nothing is durable before `flush`. Returns its id.
-   * An object already stored (or already in the group) costs a hash and a lookup.
+   * An object already stored (or already in the group) costs a hash and a lookup. `like` names an object that is probably
+   * similar (the version before of the same path, the directory before the edit, the chunk at the same place): a hint, which
+   * changes at most how the object is stored. It need not exist.
    */
-  readonly write: (kind: ObjectKind, bytes: Buffer) => Digest
+  readonly write: (kind: ObjectKind, bytes: Buffer, like?: Digest) => Digest
   /** Same, for content whose id is already known (computed while streaming). */
-  readonly writeKnown: (kind: ObjectKind, id: Digest, bytes: Buffer) => void
+  readonly writeKnown: (kind: ObjectKind, id: Digest, bytes: Buffer, like?: Digest) => void
   /**
    * Makes everything written since the last flush durable: pack bytes, fsync of the pack (and its directory when new).
    * The rows that index them are returned for the caller's one SQLite commit, which also moves the head.

@@ -207,13 +207,13 @@ export class ObjectWriter implements ObjectStore {
     return place.length
   }
 
-  write(kind: ObjectKind, bytes: Buffer): Digest {
+  write(kind: ObjectKind, bytes: Buffer, like?: Digest): Digest {
     const id = idOf(bytes)
-    this.writeKnown(kind, id, bytes)
+    this.writeKnown(kind, id, bytes, like)
     return id
   }
 
-  writeKnown(kind: ObjectKind, id: Digest, bytes: Buffer): void {
+  writeKnown(kind: ObjectKind, id: Digest, bytes: Buffer, _like?: Digest): void {
     if (this.has(id)) return
     if (this.#openBytes > 0 && this.#openBytes + bytes.length > groupTarget) this.#seal()
     this.#open.push({ id, kind, bytes })
