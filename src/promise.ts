@@ -32,6 +32,7 @@ export type * from "./promise/Repair.ts"
 export type * from "./promise/Usage.ts"
 export type * from "./promise/Turns.ts"
 export type * from "./promise/Workspaces.ts"
+export type * from "./workspace/HistoryValues.ts"
 export type {
   Actor,
   BranchInfo,

@@ -13,7 +13,7 @@ import type { CheckpointOutcome } from "../../src/workspace/WorkspaceProvider.ts
 import { storeBytes, type StoredContent, storeFile } from "./FileContent.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
 import type { ObjectWriter } from "./PackedObjects.ts"
-import type { BranchRow, CommitRow } from "./RefStore.ts"
+import type { BranchRow, CommitRow, NewCommit } from "./RefStore.ts"
 import type { SqliteRefs } from "./SqliteRefs.ts"
 import type { CommitChanges, CommitIntent } from "./StoreCalls.ts"
 import type { StoredTrees } from "./StoredTrees.ts"
@@ -129,7 +129,7 @@ const finish = async (
   const packed = objects.flush()
   crashPoint("layerfs.commit.packSynced")
   const { message, at, operationId, actor } = input
-  const commit: CommitRow = {
+  const commit: NewCommit = {
     id: newId("commit"),
     project: base.project,
     parent: base.id,

@@ -52,6 +52,27 @@ const migrations: readonly Migration[] = [
       UPDATE commits SET live = 1 WHERE operation IN (SELECT id FROM operations WHERE json_extract(result, '$.live') = 1);
       ALTER TABLE projects ADD COLUMN stored INTEGER;
       UPDATE projects SET stored = (SELECT coalesce(sum(length), 0) FROM packs) WHERE (SELECT count(*) FROM projects) = 1;`
+  },
+  {
+    version: 3,
+    name: "two parents, order of commits, moves of a head",
+    sql: `
+      ALTER TABLE commits ADD COLUMN second_parent TEXT;
+      ALTER TABLE commits ADD COLUMN dated INTEGER NOT NULL DEFAULT 0;
+      CREATE INDEX commits_by_parent ON commits (parent);
+      WITH RECURSIVE placed (id, dated) AS (
+        SELECT id, at FROM commits WHERE parent IS NULL
+        UNION ALL
+        SELECT c.id, max(c.at, p.dated + 1) FROM placed p JOIN commits c ON c.parent = p.id
+      )
+      UPDATE commits SET dated = placed.dated FROM placed WHERE placed.id = commits.id;
+      DROP INDEX commits_by_parent;
+      CREATE INDEX branches_by_project ON branches (project, id);
+      CREATE TABLE moves (
+        branch TEXT NOT NULL, number INTEGER NOT NULL, kind TEXT NOT NULL, from_commit TEXT NOT NULL, to_commit TEXT NOT NULL,
+        at INTEGER NOT NULL, operation TEXT NOT NULL, actor TEXT NOT NULL, reason TEXT NOT NULL, undoes INTEGER,
+        PRIMARY KEY (branch, number)
+      ) STRICT, WITHOUT ROWID;`
   }
 ]
 

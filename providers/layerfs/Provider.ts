@@ -12,17 +12,11 @@ import { fromInput, join, show, type TreePath } from "../../src/base/PathBytes.t
 import type { Busy, StorageFailure, StoreMoved } from "../../src/sqlite/Database.ts"
 import { unsupported } from "../../src/workspace/Unsupported.ts"
 import { CandidateRefused, type StoreLocation, type StoreOptionInvalid } from "../../src/workspace/WorkspaceError.ts"
-import type {
-  BranchInfo,
-  CommitInfo,
-  FileStat,
-  ImportReceipt,
-  Manifest,
-  WorkspaceProvider
-} from "../../src/workspace/WorkspaceProvider.ts"
+import type { BranchInfo, FileStat, Manifest, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 import { type CallOptions, type LayerStore, type LayerStoreOptions, openLayerStore } from "./LayerStore.ts"
 import type { MakeProjections, ProjectionManifest, Projections } from "./Projections.ts"
-import type { BranchRow, CommitRow } from "./RefStore.ts"
+import { commitInfo, historyCalls } from "./history/HistoryCalls.ts"
+import type { BranchRow } from "./RefStore.ts"
 import type { Calls, FailureOf, FoundEntry } from "./StoreCalls.ts"
 import { storePortOf } from "./StorePortOf.ts"
 
@@ -54,18 +48,6 @@ const storeManifest: Omit<Manifest, keyof ProjectionManifest | "durability"> = {
 /** A typed error stays an error; anything else is a bug and ends the fiber. */
 const orDie = <E>(error: unknown): Effect.Effect<never, E> =>
   isCoppiceError(error) ? Effect.fail(error as E) : Effect.die(error)
-
-const commitInfo = (row: CommitRow): CommitInfo => ({
-  id: row.id,
-  project: row.project,
-  parent: row.parent,
-  root: row.root,
-  message: row.message,
-  at: row.at,
-  operationId: row.operationId,
-  actor: row.actor,
-  live: row.live
-})
 
 const liveCommit = (commit: string): CandidateRefused =>
   new CandidateRefused({
@@ -116,6 +98,23 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
     Effect.tryPromise({ try: () => store.call(name, input, callOptions), catch: (error) => error }).pipe(
       Effect.catch((error) => orDie<FailureOf<K>>(error))
     )
+  /** One call that looks whether it is still wanted. Interruption cancels it, and waits until nothing of it is left. */
+  const cancellable = <K extends keyof Calls>(
+    name: K,
+    input: Parameters<Calls[K]>[0],
+    callOptions: CallOptions = {}
+  ): Effect.Effect<Awaited<ReturnType<Calls[K]>>, FailureOf<K>> =>
+    Effect.callback((resume) => {
+      const controller = new AbortController()
+      const done = store.call(name, input, { ...callOptions, signal: controller.signal }).then(
+        (value) => resume(Effect.succeed(value)),
+        (error) => resume(orDie(error))
+      )
+      return Effect.promise(() => {
+        controller.abort()
+        return done
+      })
+    })
   const progressTo = (onProgress: CallOptions["onProgress"] | undefined): CallOptions =>
     onProgress === undefined ? {} : { onProgress }
   const branchInfo = (row: BranchRow): BranchInfo => ({ ...row, durability: store.durability })
@@ -130,8 +129,7 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
       ).pipe(Effect.withSpan("LayerFs.createEmpty")),
 
     importDirectory: (options) =>
-      Effect.callback<ImportReceipt, FailureOf<"importDirectory">>((resume) => {
-        const controller = new AbortController()
+      Effect.suspend(() => {
         const source = fromInput(options.source)
         const input = {
           source: source.startsWith("/") ? source : join(fromInput(process.cwd()), source),
@@ -139,17 +137,7 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
           operationId: options.operationId ?? newId("operation"),
           at: now()
         }
-        const done = store
-          .call("importDirectory", input, { ...progressTo(options.onProgress), signal: controller.signal })
-          .then(
-            (receipt) => resume(Effect.succeed(receipt)),
-            (error) => resume(orDie(error))
-          )
-        // Interruption cancels between two files, and waits until nothing of the import is left.
-        return Effect.promise(() => {
-          controller.abort()
-          return done
-        })
+        return cancellable("importDirectory", input, progressTo(options.onProgress))
       }).pipe(Effect.withSpan("LayerFs.importDirectory")),
 
     fork: (from, options = {}) => {
@@ -160,8 +148,7 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
     },
     branch: (id) => call("branch", { id }).pipe(Effect.map(branchInfo)),
     commit: (ref) => call("resolve", { ref }).pipe(Effect.map(commitInfo)),
-    log: (ref, options = {}) =>
-      call("log", { ref, limit: options.limit ?? 1000 }).pipe(Effect.map((rows) => rows.map(commitInfo))),
+    ...historyCalls({ call, cancellable, branchInfo, now }),
     diff: (from, to) => call("diff", { from, to }),
     readAt: (ref, path) => call("readAt", { ref, path: fromInput(path) }),
     listAt: (ref, path) =>

@@ -13,6 +13,8 @@ export interface CommitRow {
   readonly id: string
   readonly project: string
   readonly parent: string | null
+  /** What was merged into the first parent; null for a commit that merges nothing. */
+  readonly secondParent: string | null
   readonly root: Digest
   /** Id of the `times` object that belongs to the root. */
   readonly times: Digest
@@ -22,7 +24,15 @@ export interface CommitRow {
   readonly actor: Actor
   /** Captured beside running processes (W19). */
   readonly live: boolean
+  /**
+   * Its time, or where a clock went back one more than the greatest of its parents': by it, every commit comes after its parents.
+   * Source: the corrected commit date of git's commit-graph (gitformat-commit-graph(5), "generation number v2").
+   */
+  readonly dated: number
 }
+
+/** A commit before the store has placed it among its parents. */
+export type NewCommit = Omit<CommitRow, "dated" | "secondParent"> & { readonly secondParent?: string | null }
 
 export interface BranchRow {
   readonly id: string
@@ -95,7 +105,7 @@ export type Added =
 export interface AddCommit {
   readonly objects: readonly PackedObject[]
   readonly packLengths: ReadonlyMap<number, number>
-  readonly commit: CommitRow
+  readonly commit: NewCommit
   /** What the operation answered, kept for a repeated call. */
   readonly result: unknown
   readonly branch?: { readonly id: string; readonly expectedHead: string }

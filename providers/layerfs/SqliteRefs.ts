@@ -10,19 +10,30 @@ import { faultPoint } from "../../src/base/FaultPoint.ts"
 import { idFromBytes, idToBytes } from "./ObjectId.ts"
 import { insertObjects } from "./PackedObjects.ts"
 import { allowance, charge, type StoreQuota } from "./StoreQuota.ts"
-import type { AddCommit, Added, BranchRow, CommitRow, ProjectRow, RefStore, WorkspaceRow } from "./RefStore.ts"
+import type {
+  AddCommit,
+  Added,
+  BranchRow,
+  CommitRow,
+  NewCommit,
+  ProjectRow,
+  RefStore,
+  WorkspaceRow
+} from "./RefStore.ts"
 
 const commitOf = (row: Row): CommitRow => ({
   id: String(row["id"]),
   project: String(row["project"]),
   parent: row["parent"] === null ? null : String(row["parent"]),
+  secondParent: row["second_parent"] === null ? null : String(row["second_parent"]),
   root: idFromBytes(row["root"] as Uint8Array),
   times: idFromBytes(row["times"] as Uint8Array),
   message: String(row["message"]),
   at: Number(row["at"]),
   operationId: String(row["operation"]),
   actor: JSON.parse(String(row["actor"])),
-  live: row["live"] === 1
+  live: row["live"] === 1,
+  dated: Number(row["dated"])
 })
 
 const branchOf = (row: Row): BranchRow => ({
@@ -126,9 +137,11 @@ export class SqliteRefs implements RefStore {
     )
   }
 
-  #insertCommit(commit: CommitRow): void {
+  #insertCommit(commit: NewCommit): void {
+    const { secondParent = null } = commit
+    const after = Math.max(...[commit.parent, secondParent].map((id) => (id === null ? 0 : this.commit(id)!.dated + 1)))
     this.#db.run(
-      "INSERT INTO commits (id, project, parent, root, times, message, at, operation, actor, live) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      "INSERT INTO commits (id, project, parent, root, times, message, at, operation, actor, live, second_parent, dated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       commit.id,
       commit.project,
       commit.parent,
@@ -138,7 +151,9 @@ export class SqliteRefs implements RefStore {
       commit.at,
       commit.operationId,
       JSON.stringify(commit.actor),
-      commit.live ? 1 : 0
+      commit.live ? 1 : 0,
+      secondParent,
+      Math.max(commit.at, after)
     )
   }
 
@@ -167,16 +182,11 @@ export class SqliteRefs implements RefStore {
     crashPoint("layerfs.fork.committed")
   }
 
-  /** Newest first, from a commit down to the import that it grew from. */
-  log(from: string, limit: number): CommitRow[] {
-    const rows: CommitRow[] = []
-    for (let id: string | null = from; id !== null && rows.length < limit; ) {
-      const commit: CommitRow | undefined = this.commit(id)
-      if (commit === undefined) break
-      rows.push(commit)
-      id = commit.parent
-    }
-    return rows
+  /** Branches of a project in the order of their ids, so in that of their making; those after `after`. */
+  branches(project: string, after: string, limit: number): BranchRow[] {
+    return this.#db
+      .all("SELECT * FROM branches WHERE project = ? AND id > ? ORDER BY id LIMIT ?", project, after, limit)
+      .map(branchOf)
   }
 
   commits(): CommitRow[] {

@@ -65,6 +65,21 @@ export interface FoundEntry {
   readonly entry: TreeEntry
 }
 
+/** A page that is asked for; checked in the worker. */
+export interface Paged {
+  readonly limit?: number | undefined
+  readonly after?: string | undefined
+}
+
+/** A page, with the cursor of the next. */
+export type Answer<Items> = Items & { readonly next: string | null }
+
+export interface LogQuestion extends Paged {
+  readonly refs: readonly string[]
+  /** A caller's path, or null for the whole history. */
+  readonly path: TreePath | null
+}
+
 export interface Calls {
   readonly open: (input: object) => Promise<object>
   readonly close: (input: object) => Promise<void>
@@ -90,8 +105,10 @@ export interface Calls {
   readonly resolve: (input: { readonly ref: string }) => CommitRow
   /** `RefNotFound`. */
   readonly project: (input: { readonly id: string }) => ProjectRow
-  /** `RefNotFound`. Newest first. */
-  readonly log: (input: { readonly ref: string; readonly limit: number }) => readonly CommitRow[]
+  /** `RefNotFound`, `QueryInvalid`. */
+  readonly branches: (input: Paged & { readonly ref: string }) => Answer<{ readonly branches: readonly BranchRow[] }>
+  /** `RefNotFound`, `QueryInvalid`. Newest first; see `history/Log.ts`. Can be cancelled. */
+  readonly log: (input: LogQuestion) => Promise<Answer<{ readonly commits: readonly CommitRow[] }>>
   readonly findOperation: (input: { readonly operationId: string }) => { readonly commit: string } | null
   /** `RefNotFound`. */
   readonly pin: (input: { readonly key: string; readonly ref: string }) => Promise<void>
@@ -155,7 +172,8 @@ export interface CallFailures {
   readonly branch: E.RefNotFound
   readonly resolve: E.RefNotFound
   readonly project: E.RefNotFound
-  readonly log: E.RefNotFound
+  readonly branches: E.RefNotFound | E.QueryInvalid
+  readonly log: E.RefNotFound | E.QueryInvalid
   readonly pin: E.RefNotFound
   readonly entry: E.RefNotFound
   readonly list: E.RefNotFound

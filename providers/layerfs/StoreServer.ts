@@ -26,6 +26,8 @@ import { materialise } from "./Materialise.ts"
 import { ProgressMeter } from "./ProgressMeter.ts"
 import { acquirePack, hasAbandonedPacks, type PackAppender, reclaimPacks, releasePack } from "./PackFile.ts"
 import { ObjectReader, ObjectWriter } from "./PackedObjects.ts"
+import { readBranches, readLog } from "./history/Log.ts"
+import type { History } from "./history/Question.ts"
 import type { CommitRow } from "./RefStore.ts"
 import { SqliteRefs } from "./SqliteRefs.ts"
 import type { Calls, FoundEntry } from "./StoreCalls.ts"
@@ -132,6 +134,7 @@ const look = (store: OpenStore, ref: string, path: TreePath, follow: boolean): F
 
 const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
   const { refs, trees, reader } = store
+  const history = ({ cancelled }: CallScope): History => ({ refs, trees, reader, cancelled })
   return {
     storeId: () => refs.storeId(),
     importDirectory: async (input, scope) => {
@@ -167,7 +170,8 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
       if (project === undefined) throw refNotFound(id)
       return project
     },
-    log: ({ ref, limit }) => refs.log(store.resolve(ref).id, limit),
+    branches: (input) => readBranches({ refs }, input),
+    log: (input, scope) => readLog(history(scope), input),
     findOperation: ({ operationId }) => {
       const found = refs.operation(operationId)
       return found === undefined ? null : { commit: found.commit }

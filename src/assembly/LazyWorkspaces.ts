@@ -41,6 +41,7 @@ export const lazyWorkspaces = (
       open: (branch, options) => use((p) => p.open(branch, options)),
       branch: (id) => use((p) => p.branch(id)),
       commit: (ref) => use((p) => p.commit(ref)),
+      branches: (ref, options) => use((p) => p.branches(ref, options)),
       log: (ref, options) => use((p) => p.log(ref, options)),
       diff: (from, to) => use((p) => p.diff(from, to)),
       readAt: (ref, path) => use((p) => p.readAt(ref, path)),

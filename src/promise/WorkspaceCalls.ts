@@ -26,6 +26,9 @@ const refOf = (from: From): string => {
     "Give an id, or what an import, a fork or a checkpoint gave."
   )
 }
+const refsOf = (from: From | readonly From[]): string | readonly string[] =>
+  isList(from) ? from.map(refOf) : refOf(from)
+const isList = (from: From | readonly From[]): from is readonly From[] => Array.isArray(from)
 const idOf = (branch: string | { readonly id: string }): string => (typeof branch === "string" ? branch : branch.id)
 
 const withLimit = <Options extends { readonly timeLimit?: Duration }>({ timeLimit, ...rest }: Options) =>
@@ -159,7 +162,8 @@ export const workspaceCalls = (calls: Calls, makeWorkspaceCalls: () => Calls, op
       use((p) => opening(p, idOf(branch), options, makeWorkspaceCalls, open), only(signal)),
     branch: (id, options) => use((p) => p.branch(id), options),
     commit: (ref, options) => use((p) => p.commit(refOf(ref)), options),
-    log: (ref, { signal, ...options } = {}) => use((p) => p.log(refOf(ref), options), only(signal)),
+    branches: (ref, { signal, ...options } = {}) => use((p) => p.branches(refOf(ref), options), only(signal)),
+    log: (ref, { signal, ...options } = {}) => use((p) => p.log(refsOf(ref), options), only(signal)),
     diff: (from, to, options) => use((p) => p.diff(refOf(from), refOf(to)), options),
     readAt: (ref, path, options) => use((p) => p.readAt(refOf(ref), path), options),
     listAt: (ref, path = "", options) => use((p) => p.listAt(refOf(ref), path), options),

@@ -6,6 +6,7 @@
  */
 import type { Readable, Writable } from "node:stream"
 import type { PathInput, ShownPath } from "../base/PathBytes.ts"
+import type { BranchPage, LogOptions, LogPage, PageOptions } from "../workspace/HistoryValues.ts"
 import type {
   Actor,
   BranchInfo,
@@ -164,7 +165,9 @@ export interface WorkspaceCalls {
 
   readonly branch: (id: string, options?: CallOptions) => Promise<BranchInfo>
   readonly commit: (ref: From, options?: CallOptions) => Promise<CommitInfo>
-  readonly log: (ref: From, options?: CallOptions & { readonly limit?: number }) => Promise<readonly CommitInfo[]>
+  readonly branches: (ref: From, options?: CallOptions & PageOptions) => Promise<BranchPage>
+  /** The commits that a ref, or several, grew from; newest first, in pages. */
+  readonly log: (ref: From | readonly From[], options?: CallOptions & LogOptions) => Promise<LogPage>
   readonly diff: (from: From, to: From, options?: CallOptions) => Promise<readonly Change[]>
   readonly readAt: (ref: From, path: PathInput, options?: CallOptions) => Promise<Uint8Array>
   readonly listAt: (ref: From, path?: PathInput, options?: CallOptions) => Promise<readonly FileStat[]>

@@ -140,6 +140,12 @@ export class ImportRefused extends Schema.TaggedError<ImportRefused>()("ImportRe
   path: Schema.String
 }) {}
 
+/** What was asked about the history cannot be meant: `field` names the part of the question. Nothing was read. */
+export class QueryInvalid extends Schema.TaggedError<QueryInvalid>()("QueryInvalid", {
+  ...errorFields("QUERY_INVALID"),
+  field: Schema.Literals(["ref", "path", "pattern", "limit", "after"])
+}) {}
+
 /** A stored object does not match its id. Not a byte of it was handed out (L10). */
 export class ObjectDamaged extends Schema.TaggedError<ObjectDamaged>()("ObjectDamaged", {
   ...errorFields("OBJECT_DAMAGED"),
@@ -194,6 +200,7 @@ export const workspaceErrors = {
   MountPathUnavailable,
   StoreLocation,
   ImportRefused,
+  QueryInvalid,
   ObjectDamaged,
   ExportRefused,
   StoreQuotaExceeded,

@@ -14,6 +14,7 @@ import type { Busy, StorageFailure, StoreMoved } from "../sqlite/Database.ts"
 import type { SpawnEnvironment, SpawnFailed, SpawnedProcess, SpawnOptions } from "../base/Spawn.ts"
 import type { Candidate, CandidateOpening } from "./Candidate.ts"
 import type * as E from "./WorkspaceError.ts"
+import type { BranchPage, LogOptions, LogPage, PageOptions } from "./HistoryValues.ts"
 import type {
   Actor,
   BranchInfo,
@@ -41,6 +42,7 @@ import type {
   VerifyReport
 } from "./WorkspaceValues.ts"
 
+export type * from "./HistoryValues.ts"
 export type * from "./WorkspaceValues.ts"
 
 /** What can fail in any call that touches the store. */
@@ -215,10 +217,19 @@ export interface WorkspaceProvider {
 
   readonly branch: (id: string) => Effect.Effect<BranchInfo, E.RefNotFound | StoreError>
   readonly commit: (ref: Ref) => Effect.Effect<CommitInfo, E.RefNotFound | StoreError>
-  readonly log: (
+  /** The branches of the project that a ref belongs to, 1,000 a page. */
+  readonly branches: (
     ref: Ref,
-    options?: { readonly limit?: number }
-  ) => Effect.Effect<readonly CommitInfo[], E.RefNotFound | StoreError>
+    options?: PageOptions
+  ) => Effect.Effect<BranchPage, E.RefNotFound | E.QueryInvalid | StoreError>
+  /**
+   * The commits that a ref, or several of them, grew from, through both parents; 1,000 a page. Later pages go on from the commits
+   * that the first one began at, wherever the branches are by then; a page looks at 5,000 commits at most (L3).
+   */
+  readonly log: (
+    ref: Ref | readonly Ref[],
+    options?: LogOptions
+  ) => Effect.Effect<LogPage, E.RefNotFound | E.QueryInvalid | StoreError>
   readonly diff: (from: Ref, to: Ref) => Effect.Effect<readonly Change[], E.RefNotFound | StoreError>
   readonly readAt: (ref: Ref, path: PathInput) => Effect.Effect<Uint8Array, E.RefNotFound | PathFailure | StoreError>
   readonly listAt: (

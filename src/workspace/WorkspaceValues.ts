@@ -140,7 +140,10 @@ export interface BranchInfo {
 export interface CommitInfo {
   readonly id: string
   readonly project: string
+  /** The commit that it was made from; null for an import. */
   readonly parent: string | null
+  /** What was merged into `parent`; null for a commit that merges nothing. */
+  readonly secondParent: string | null
   readonly root: Digest
   readonly message: string
   readonly at: number
@@ -152,6 +155,7 @@ export interface CommitInfo {
 
 /** Who made a commit: recorded with it, so that history names the step that wrote each byte. */
 export interface Actor {
+  /** The call, or tool use, of the agent. */
   readonly call?: string
   readonly agent?: string
   readonly goal?: string

@@ -74,7 +74,7 @@ it("W11 L2 32 branches take direct calls at once, and calls at once on one branc
   for (const [agent, branch] of branches.entries()) {
     const files = { ...base, "n/0": `${agent}.0`, "n/1": `${agent}.1`, "n/2": `${agent}.2` }
     expect(await treeAt(provider, branch)).toEqual(withDirectories(files))
-    expect((await run(provider.log(branch))).length).toBe(4)
+    expect((await run(provider.log(branch))).commits.length).toBe(4)
   }
 })
 

@@ -42,7 +42,7 @@ describe.each(["overlay", "copy"] as const)("%s", (projection) => {
       const actor = { call: "call-7", agent: "agt_x", goal: "goal_y" }
       const outcome = await run(workspace.checkpoint({ actor, message: "edits" }))
       expect(outcome.outcome).toBe("committed")
-      const [last] = await run(provider.log(branch, { limit: 1 }))
+      const [last] = (await run(provider.log(branch, { limit: 1 }))).commits
       expect(last).toMatchObject({ actor, message: "edits", parent: commit })
       return last!.id
     })

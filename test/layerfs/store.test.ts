@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import type { TreeChange } from "../../providers/layerfs/Tree.ts"
 import { Database } from "../../src/sqlite/Database.ts"
-import { latin, put } from "./storeChange.ts"
+import { latin, put, logOf } from "./storeChange.ts"
 import { comparable, commitInto, importInto, open, readTree, scratch } from "./storeFixture.ts"
 
 const bytes = (root: string, name: Buffer): Buffer => Buffer.concat([Buffer.from(`${root}/`), name])
@@ -142,7 +142,7 @@ describe("import and write back", () => {
     const twice = { source: latin(scratch()), name: "t", operationId: "op_twice", at: 1 }
     const [one, other] = await Promise.all([store.call("importDirectory", twice), store.call("importDirectory", twice)])
     expect(other).toEqual(one)
-    const log = await store.call("log", { ref: branch.id, limit: 10 })
+    const log = await logOf(store, branch.id)
     expect(log.map((commit) => commit.operationId)).toEqual(["op_1", "op_e"])
     expect(log[0]).toMatchObject({ actor: { agent: "agt_1" }, at: 7 })
   })

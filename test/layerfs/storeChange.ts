@@ -1,4 +1,6 @@
 /** Changes and paths as the store takes them; free of any test runner, so that child processes may use it. */
+import type { LayerStore } from "../../providers/layerfs/LayerStore.ts"
+import type { CommitRow } from "../../providers/layerfs/RefStore.ts"
 import type { TreeChange } from "../../providers/layerfs/Tree.ts"
 
 /** Bytes of a path as the tree has them: latin1. */
@@ -11,3 +13,14 @@ export const put = (path: string, text: string | Buffer, mode = 0o644): TreeChan
   mtimeNs: 1_700_000_000_123_456_789n,
   content: { bytes: Buffer.from(text) }
 })
+
+/** Every commit that a ref grew from, newest first. */
+export const logOf = async (store: LayerStore, ref: string): Promise<readonly CommitRow[]> => {
+  const found: CommitRow[] = []
+  for (let after: string | undefined; ; ) {
+    const page = await store.call("log", { refs: [ref], path: null, after })
+    found.push(...page.commits)
+    if (page.next === null) return found
+    after = page.next
+  }
+}

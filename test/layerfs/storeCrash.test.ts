@@ -5,6 +5,7 @@ import { describe, expect, it, vi } from "vitest"
 import { seed as seedOf } from "../governance/authority.ts"
 import { importInto, open, scratch } from "./storeFixture.ts"
 import { afterRound, child, killGround, killRound, seededRandom, unsound } from "./storeKills.ts"
+import { logOf } from "./storeChange.ts"
 
 // Each test starts several whole processes one after the other; the bound is for machines that are busy with other work.
 vi.setConfig({ testTimeout: 240_000 })
@@ -46,7 +47,7 @@ describe("kill -9", () => {
     const found = await store.call("findOperation", { operationId: "op_x_2" })
     const { head } = await store.call("branch", { id: branch.id })
     expect(found).toEqual(done ? { commit: head } : null)
-    const log = await store.call("log", { ref: branch.id, limit: 10 })
+    const log = await logOf(store, branch.id)
     expect(log.map((commit) => commit.message)).toEqual([...(done ? ["x 2"] : []), "x 1", "x 0", "Import test"])
     expect(log.map((commit) => commit.id)).toEqual(expect.arrayContaining(said.flatMap((line) => line.commit ?? [])))
   })
@@ -108,7 +109,7 @@ describe("two processes", () => {
       [b!, whole],
       [b!, third]
     ] as const) {
-      const log = (await store.call("log", { ref: branch.id, limit: 10_000 })).map((commit) => commit.id)
+      const log = (await logOf(store, branch.id)).map((commit) => commit.id)
       expect(log).toEqual(expect.arrayContaining(ended.said.flatMap((line) => line.commit ?? [])))
     }
   })

@@ -5,6 +5,7 @@ import { DatabaseSync } from "node:sqlite"
 import { expect, it, vi } from "vitest"
 import { open, scratch } from "./storeFixture.ts"
 import { child, killGround, unsound } from "./storeKills.ts"
+import { logOf } from "./storeChange.ts"
 
 // Each test starts several whole processes one after the other; the bound is for machines that are busy with other work.
 vi.setConfig({ testTimeout: 600_000 })
@@ -34,7 +35,7 @@ it.each([
     expect(commits.length).toBe(4)
     const store = await open(directory)
     expect(await unsound(store)).toEqual([])
-    const log = (await store.call("log", { ref: branch, limit: 10 })).map((commit) => commit.id)
+    const log = (await logOf(store, branch)).map((commit) => commit.id)
     expect(log.slice(0, 4)).toEqual(commits.toReversed())
     expect(log.length).toBe(5)
     await store.close()
@@ -42,7 +43,7 @@ it.each([
     const again = await child([directory, "commit", branch, "5", "x"], {})
     expect(again.said.filter((line) => line.commit !== undefined).length).toBe(5)
     const reopened = await open(directory)
-    expect((await reopened.call("log", { ref: branch, limit: 10 })).length).toBe(6)
+    expect((await logOf(reopened, branch)).length).toBe(6)
   }
 )
 
@@ -79,7 +80,7 @@ it("L12 while another process holds the store for a long write, a store is opene
   holder.close()
   const store = await open(directory)
   expect(await store.call("findOperation", { operationId: "op_x_0" })).toBe(null)
-  expect((await store.call("log", { ref: branch, limit: 10 })).length).toBe(1)
+  expect((await logOf(store, branch)).length).toBe(1)
   expect(await unsound(store)).toEqual([])
 })
 

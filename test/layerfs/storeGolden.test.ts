@@ -35,7 +35,7 @@ it("L14 L15 W6 a store of format 1 opens, verifies, gives the same roots and tre
     base: expected.layer,
     head: expected.second
   })
-  const log = await store.call("log", { ref: expected.branch, limit: 10 })
+  const { commits: log } = await store.call("log", { refs: [expected.branch], path: null })
   expect(log.map((commit) => commit.message)).toEqual(["second", "first", "Import golden"])
   expect(log[0]).toMatchObject({ root: expected.root, actor: { agent: "agt_golden" }, operationId: "op_golden_2" })
   expect(await store.call("treeDigest", { ref: expected.second })).toMatchObject({ digest: expected.digest })

@@ -257,7 +257,7 @@ describe("import", () => {
       }
     )
     await expect(broken).rejects.toThrow("listener")
-    await expect(store.call("log", { ref: (() => "") as never, limit: 1 })).rejects.toThrow()
+    await expect(store.call("log", { refs: (() => "") as never, path: null })).rejects.toThrow()
     expect(await importInto(store, source)).toMatchObject({ files: 1 })
   })
 

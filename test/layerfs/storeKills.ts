@@ -10,7 +10,7 @@ import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import { type LayerStore, openLayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { Database } from "../../src/sqlite/Database.ts"
-import { latin } from "./storeChange.ts"
+import { latin, logOf } from "./storeChange.ts"
 
 const program = fileURLToPath(new URL("./storeCrashChild.ts", import.meta.url))
 
@@ -139,7 +139,7 @@ export const afterRound = async (ground: KillGround, thorough: boolean): Promise
   try {
     const faults = thorough ? await unsound(store) : []
     for (const [n, branch] of ground.branches.entries()) {
-      const log = new Set((await store.call("log", { ref: branch.id, limit: 1_000_000 })).map((commit) => commit.id))
+      const log = new Set((await logOf(store, branch.id)).map((commit) => commit.id))
       for (const commit of branch.told) if (!log.has(commit)) faults.push(`writer ${n}: commit ${commit} is lost`)
     }
     return faults

@@ -82,7 +82,7 @@ test("W14 W9 L2 a directory is imported, forked, worked in and saved, with its p
   await workspace.close()
 
   expect(Buffer.from(await coppice.workspaces.readAt(saved, "src/a.txt")).toString()).toBe("hello\nmore\n")
-  expect((await coppice.workspaces.log(branch)).map((commit) => commit.message)).toContain("ran")
+  expect((await coppice.workspaces.log(branch)).commits.map((commit) => commit.message)).toContain("ran")
   expect(await coppice.workspaces.left()).toEqual([])
   expect(readFileSync(join(directory, "src", "a.txt"), "utf8")).toBe("hello\n")
 })

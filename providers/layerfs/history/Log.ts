@@ -1,0 +1,128 @@
+/**
+ * The log: the commits that some refs grew from, newest first.
+ * Promise: a commit comes after every commit that was made from it, also where a clock went back (see `dated`); a page costs what it
+ * looks at, wherever in the history it stands; its cursor holds the commits that the first page began at and those that come next.
+ * Rules: W3, L3.
+ */
+import type { TreePath } from "../../../src/base/PathBytes.ts"
+import { refNotFound } from "../CommitBuilder.ts"
+import type { BranchRow, CommitRow } from "../RefStore.ts"
+import type { Answer, LogQuestion, Paged } from "../StoreCalls.ts"
+import {
+  breathing,
+  cursorAt,
+  cursorFor,
+  filterPath,
+  type History,
+  invalid,
+  isText,
+  isTexts,
+  limitOf
+} from "./Question.ts"
+import { entryAt, sameEntry } from "./TreeAt.ts"
+
+/** Commits that one page looks at when a path leaves most of them out. */
+const lookedAtMost = 5000
+
+/** Refs of one question, and so the ids in its cursor. */
+const refsAtMost = 1000
+
+interface At {
+  readonly from: readonly string[]
+  readonly open: readonly string[]
+}
+const isAt = (at: unknown): at is At =>
+  typeof at === "object" &&
+  at !== null &&
+  isTexts((at as At).from) &&
+  (at as At).from.length > 0 &&
+  isTexts((at as At).open)
+
+const commitOf = (history: Pick<History, "refs">, ref: string): CommitRow => {
+  const commit = history.refs.resolve(ref)
+  if (commit === undefined) throw refNotFound(ref)
+  return commit
+}
+
+/** Commits whose turn comes next: each once, the last dated first. */
+export class OpenCommits {
+  readonly #open = new Map<string, CommitRow>()
+  readonly #find: (id: string) => CommitRow
+
+  constructor(find: (id: string) => CommitRow) {
+    this.#find = find
+  }
+
+  add(commit: CommitRow): void {
+    this.#open.set(commit.id, commit)
+  }
+
+  /** The next commit; its parents take its place. */
+  take(): CommitRow | undefined {
+    let next: CommitRow | undefined
+    for (const commit of this.#open.values()) {
+      if (next === undefined || commit.dated > next.dated || (commit.dated === next.dated && commit.id > next.id))
+        next = commit
+    }
+    if (next === undefined) return undefined
+    this.#open.delete(next.id)
+    for (const id of [next.parent, next.secondParent]) {
+      if (id !== null && !this.#open.has(id)) this.add(this.#find(id))
+    }
+    return next
+  }
+
+  ids(): string[] {
+    return [...this.#open.keys()]
+  }
+}
+
+/** Whether the entry at the path, or anything below it, is another than in the first parent. */
+const touches = (history: History, commit: CommitRow, path: TreePath): boolean => {
+  const before = commit.parent === null ? undefined : commitOf(history, commit.parent)
+  if (before?.root === commit.root) return false
+  return !sameEntry(
+    before === undefined ? undefined : entryAt(history.trees, before.root, path),
+    entryAt(history.trees, commit.root, path)
+  )
+}
+
+/** Throws `RefNotFound`, `QueryInvalid`. */
+export const readLog = async (
+  history: History,
+  input: LogQuestion
+): Promise<Answer<{ readonly commits: readonly CommitRow[] }>> => {
+  const limit = limitOf(input.limit, 1000)
+  const { refs } = input
+  if (refs.length === 0 || refs.length > refsAtMost || !refs.every(isText)) throw invalid("ref")
+  // Refs are part of the question as they were asked; what they stood for is in the cursor.
+  const question = { log: refs, path: input.path }
+  const at = input.after === undefined ? undefined : cursorAt(question, input.after, isAt)
+  const open = new OpenCommits((id) => commitOf(history, id))
+  for (const id of at?.open ?? refs) open.add(commitOf(history, id))
+  const from = at?.from ?? open.ids()
+  const project = commitOf(history, from[0]!).project
+  const path = input.path === null ? null : filterPath(input.path, history.refs.project(project)?.source ?? null)
+  const breathe = breathing(history.cancelled)
+  const commits: CommitRow[] = []
+  for (let looked = 0; commits.length < limit && looked < lookedAtMost; looked += 1) {
+    const commit = open.take()
+    if (commit === undefined) break
+    if (path === null || touches(history, commit, path)) commits.push(commit)
+    await breathe()
+  }
+  const rest = open.ids()
+  return { commits, next: rest.length === 0 ? null : cursorFor(question, { from, open: rest }) }
+}
+
+/** The branches of a ref's project. Throws `RefNotFound`, `QueryInvalid`. */
+export const readBranches = (
+  history: Pick<History, "refs">,
+  input: Paged & { readonly ref: string }
+): Answer<{ readonly branches: readonly BranchRow[] }> => {
+  const limit = limitOf(input.limit, 1000)
+  const { project } = commitOf(history, input.ref)
+  const after = input.after === undefined ? "" : cursorAt({ branches: project }, input.after, isText)
+  const branches = history.refs.branches(project, after, limit)
+  return { branches, next: branches.length < limit ? null : cursorFor({ branches: project }, branches.at(-1)!.id) }
+}
