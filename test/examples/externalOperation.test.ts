@@ -8,8 +8,9 @@ import { readLog, switchOff } from "../../examples/external-operation/wire.ts"
 import { loadFrontier } from "../../src/governance/Frontier.ts"
 import { Effects, Todos } from "../../src/governance/index.ts"
 import { newBench } from "../governance/authority.ts"
+import { oneFile, oneFileEnvironment } from "../oneFile.ts"
 
-const example = join(import.meta.dirname, "../../examples/external-operation/run.ts")
+const example = await oneFile(join(import.meta.dirname, "../../examples/external-operation/run.ts"))
 const places: string[] = []
 afterAll(async () => {
   for (const place of places.splice(0)) {
@@ -34,7 +35,9 @@ interface Ran {
 const run = (place: string, env: Readonly<Record<string, string>> = {}, minutes = 0): Promise<Ran> =>
   new Promise((resolve) => {
     const later = `data:text/javascript,const now = Date.now; Date.now = () => now() + ${minutes * 60_000}`
-    const child = spawn(process.execPath, ["--import", later, example, place], { env: { ...process.env, ...env } })
+    const child = spawn(process.execPath, ["--import", later, example, place], {
+      env: { ...oneFileEnvironment(), ...env }
+    })
     let stdout = ""
     let stderr = ""
     child.stdout.on("data", (chunk) => (stdout += String(chunk)))

@@ -8,8 +8,11 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, assert, beforeAll, describe, test, vi } from "vitest"
 import { crashPoints } from "../../src/base/CrashPointList.ts"
+import { oneFile, oneFileEnvironment } from "../oneFile.ts"
 
-const program = join(import.meta.dirname, "../../examples/governed-task/run.ts")
+const source = join(import.meta.dirname, "../../examples/governed-task/run.ts")
+// What is killed a dozen times is built as one file; a whole run goes from the sources, as a reader of the README starts it.
+const program = await oneFile(source)
 const made: string[] = []
 afterAll(() => {
   for (const place of made.splice(0)) rmSync(place, { recursive: true, force: true })
@@ -23,8 +26,8 @@ const newPlace = (): string => {
   return place
 }
 
-const start = (place: string, args: readonly string[], env: Record<string, string> = {}) =>
-  spawnSync(process.execPath, [program, place, ...args], { encoding: "utf8", env: { ...process.env, ...env } })
+const start = (place: string, args: readonly string[], env: Record<string, string> = {}, entry = program) =>
+  spawnSync(process.execPath, [entry, place, ...args], { encoding: "utf8", env: { ...oneFileEnvironment(), ...env } })
 
 const report = (place: string, ...args: readonly string[]) => {
   const { status, stdout, stderr } = start(place, ["--json", ...args])
@@ -79,7 +82,7 @@ const finish = (place: string) => {
 
 test("J1 the task is done once, read back as a table, and a second run gives the same receipt and starts nothing", () => {
   const place = newPlace()
-  const { status, stdout } = start(place, [])
+  const { status, stdout } = start(place, [], {}, source)
   assert.equal(status, 0)
   assert.match(stdout, /^todo +Add up ledger\.csv and write total\.txt: done$/m)
   assert.match(stdout, /^phases +admit .*execute .*result .*validate .*settle .*close /m)

@@ -5,9 +5,10 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { isDeepStrictEqual } from "node:util"
+import { oneFile, oneFileEnvironment } from "../oneFile.ts"
 import { checkHistory, type HistoryOptions } from "./historyCheck.ts"
 
-const program = fileURLToPath(new URL("programs/run.ts", import.meta.url))
+const program = await oneFile(fileURLToPath(new URL("programs/run.ts", import.meta.url)))
 
 export const makeTiny = (): { readonly record: string; readonly remove: () => void } => {
   const record = mkdtempSync(join(tmpdir(), "coppice-journey-"))
@@ -61,7 +62,7 @@ const argumentsOf = (record: string, run: TinyRun): string[] => [
 ]
 
 const environmentOf = ({ crashAt, fault, log }: TinyRun): NodeJS.ProcessEnv => ({
-  ...process.env,
+  ...oneFileEnvironment(),
   ...(crashAt === undefined ? {} : { COPPICE_CRASH_AT: crashAt }),
   ...(fault === undefined ? {} : { COPPICE_FAULT_AT: fault }),
   ...(log === undefined ? {} : { COPPICE_CRASH_LOG: log })

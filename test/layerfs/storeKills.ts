@@ -10,9 +10,10 @@ import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import { type LayerStore, openLayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { Database } from "../../src/sqlite/Database.ts"
+import { oneFile, oneFileEnvironment } from "../oneFile.ts"
 import { latin, logOf } from "./storeChange.ts"
 
-const program = fileURLToPath(new URL("./storeCrashChild.ts", import.meta.url))
+const program = await oneFile(fileURLToPath(new URL("./storeCrashChild.ts", import.meta.url)))
 
 /** A number below `below`, from a seed (the constants are those of Numerical Recipes, 3rd ed., 7.1.2). */
 export const seededRandom = (seed: number): ((below: number) => number) => {
@@ -44,7 +45,7 @@ export const child = (
   kill: (running: ChildProcess) => void = (running) => running.kill("SIGKILL")
 ) =>
   new Promise<Ended>((resolve, reject) => {
-    const env = { ...process.env, ...variables }
+    const env = { ...oneFileEnvironment(), ...variables }
     const running = spawn(process.execPath, [program, ...args], { stdio: ["ignore", "pipe", "inherit"], env })
     const said: Said[] = []
     let timer: NodeJS.Timeout | undefined

@@ -3,8 +3,9 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, assert, describe, test } from "vitest"
+import { oneFile, oneFileEnvironment } from "../oneFile.ts"
 
-const program = join(import.meta.dirname, "programs", "turn.ts")
+const program = await oneFile(join(import.meta.dirname, "programs", "turn.ts"))
 const made: string[] = []
 afterAll(() => {
   for (const place of made.splice(0)) rmSync(place, { recursive: true, force: true })
@@ -20,7 +21,7 @@ const drive = (place: string, interrupted: "explain" | "retry", crashAt?: string
   const { status, signal, stdout, stderr } = spawnSync(process.execPath, [program, place, interrupted], {
     encoding: "utf8",
     timeout: 60_000,
-    env: { ...process.env, ...(crashAt === undefined ? {} : { COPPICE_CRASH_AT: crashAt }) }
+    env: { ...oneFileEnvironment(), ...(crashAt === undefined ? {} : { COPPICE_CRASH_AT: crashAt }) }
   })
   if (crashAt !== undefined) {
     assert.equal(signal, "SIGKILL", stderr)
