@@ -3,10 +3,11 @@
  * Promise: rows stay small (binary ids, one row a group instead of its place repeated per object), so that the index never
  * weighs more than the packs it describes; every released shape is reached by a migration. Rules: L1, L8, L11, W23, G75.
  */
-import { Database, type Durability, type Migration } from "../../src/sqlite/Database.ts"
+import { existsSync } from "node:fs"
+import { Database, type Durability, type Migration, type Row, StoreMoved } from "../../src/sqlite/Database.ts"
 
-/** The version of the whole on-disk format: index and packs. */
-export const formatVersion = 1
+/** The version of the whole on-disk format: index and packs. 2 came with frames; packs of format 1 stay readable. */
+export const formatVersion = 2
 
 const migrations: readonly Migration[] = [
   {
@@ -73,15 +74,59 @@ const migrations: readonly Migration[] = [
         at INTEGER NOT NULL, operation TEXT NOT NULL, actor TEXT NOT NULL, reason TEXT NOT NULL, undoes INTEGER,
         PRIMARY KEY (branch, number)
       ) STRICT, WITHOUT ROWID;`
+  },
+  {
+    version: 4,
+    name: "groups of frames, bytes that a compaction left behind",
+    sql: `
+      ALTER TABLE groups ADD COLUMN framed INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE packs ADD COLUMN freed INTEGER NOT NULL DEFAULT 0;
+      UPDATE store SET format = 2;`
   }
 ]
 
+/** A file of another program is not written to, not even our tables. */
+const refuseForeign = (db: Database): void => {
+  // One statement, so that a process which is just making the tables is seen before or after.
+  const seen = db.get(
+    `SELECT (SELECT user_version FROM pragma_user_version) AS version, count(*) AS tables,
+       count(*) FILTER (WHERE name IN ('store', 'packs', 'objects')) AS ours FROM sqlite_schema WHERE type = 'table'`
+  )
+  const actual = Number(seen?.["version"])
+  if (actual > 0 ? Number(seen?.["ours"]) === 3 : Number(seen?.["tables"]) === 0) return
+  throw new StoreMoved({
+    message: "The store's index.db is the database of another program.",
+    remedy: "Give another store directory, or put the store's own index.db back. Nothing was changed.",
+    expected: migrations.length,
+    actual
+  })
+}
+
+const newerFormat = (format: number): StoreMoved =>
+  new StoreMoved({
+    message: `The store has format ${format}; this Coppice knows up to ${formatVersion}.`,
+    remedy: "Use the Coppice version that wrote the store, or a newer one. Nothing was changed.",
+    expected: formatVersion,
+    actual: format
+  })
+
 /** Opens `index.db`, made and migrated when needed. Rejects with `Busy`, `StorageFailure`, `StoreMoved`. */
 export const openIndex = async (path: string, durability: Durability, storeId: () => string): Promise<Database> => {
+  if (existsSync(path)) {
+    const seen = Database.open(path, { readOnly: true })
+    try {
+      refuseForeign(seen)
+    } finally {
+      seen.close()
+    }
+  }
   const db = Database.open(path, { durability })
   try {
     await db.migrate(migrations)
-    const isMade = (): boolean => db.get("SELECT format FROM store") !== undefined
+    const made = (): Row | undefined => db.get("SELECT format FROM store")
+    const format = made()?.["format"]
+    if (typeof format === "number" && format > formatVersion) throw newerFormat(format)
+    const isMade = (): boolean => made() !== undefined
     if (!isMade()) {
       await db.transactWithRetry(() => {
         if (isMade()) return

@@ -8,8 +8,9 @@ import type { Digest } from "../../src/base/Digest.ts"
 /**
  * `blob`: content of a file, or one block of a large one. `list`: the ids of the blocks of a file above 4 MiB (its own id is
  * then the file's W6 content digest). `tree`: hashed entries of a directory. `times`: mtimes beside a tree, never hashed into it.
+ * `chunk`: a piece of a large file, stored as a frame of its own, so that reading it decodes nothing else (C21).
  */
-export type ObjectKind = "blob" | "tree" | "times" | "list"
+export type ObjectKind = "blob" | "tree" | "times" | "list" | "chunk"
 
 export interface ObjectStore {
   readonly has: (id: Digest) => boolean
@@ -37,13 +38,19 @@ export interface ObjectStore {
   readonly verify: (onDamaged: (id: Digest) => void, onProgress?: (objects: number) => void) => number
 }
 
-/** Where an object lies: a pack, the compressed group inside it, and the slice of the group. */
-export interface PackedObject {
-  readonly id: Digest
-  readonly kind: ObjectKind
+/** Where an object lies: a pack, the group inside it, and the place in the group. */
+export interface Place {
   readonly pack: number
   readonly groupOffset: number
   readonly groupLength: number
+  /** A group of frames: `offset` is where the object's frame begins. Else the group is solid, and `offset` counts in what it decompresses to. */
+  readonly framed: boolean
   readonly offset: number
+  /** Of the object itself, however it is stored. */
   readonly length: number
+}
+
+export interface PackedObject extends Place {
+  readonly id: Digest
+  readonly kind: ObjectKind
 }

@@ -138,8 +138,16 @@ export const readAt = (fd: number, offset: number, length: number): Buffer => {
   return bytes
 }
 
-/** True when the file begins like a pack of this format. */
-export const hasPackHeader = (fd: number): boolean => readAt(fd, 0, headerLength).equals(headerBytes())
+/** The pack format of a file; undefined when it is no pack, or one of a newer format. */
+const packFormat = (fd: number): number | undefined => {
+  const bytes = readAt(fd, 0, headerLength)
+  if (bytes.length < headerLength || !bytes.subarray(0, magic.length).equals(magic)) return undefined
+  const format = bytes.readUInt32LE(magic.length)
+  return format >= 1 && format <= formatVersion && bytes.readUInt32LE(magic.length + 4) === 0 ? format : undefined
+}
+
+/** True when the file begins like a pack that this version can read. */
+export const hasPackHeader = (fd: number): boolean => packFormat(fd) !== undefined
 
 /** True when a pack waits for `reclaimPacks`. Reads only: opening a store in order does not wait for whoever writes (L12). */
 export const hasAbandonedPacks = (db: Database): boolean =>
@@ -171,9 +179,20 @@ const cutTail = (path: string, length: number): void => {
   }
 }
 
-/** True when new bytes may follow: a lost or shortened pack is left as it is, for whoever repairs it. */
-const isWhole = (path: string, length: number): boolean =>
-  length === 0 || (statSync(path, { throwIfNoEntry: false })?.size ?? 0) >= length
+/**
+ * True when new bytes may follow: a lost or shortened pack is left as it is, for whoever repairs it, and one of an older
+ * format keeps to that format.
+ */
+const isAppendable = (path: string, length: number): boolean => {
+  if (length === 0) return true
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) < length) return false
+  const fd = openSync(path, "r")
+  try {
+    return packFormat(fd) === formatVersion
+  } finally {
+    closeSync(fd)
+  }
+}
 
 /** Takes a free pack, or a new number. Rejects with `Busy`, `StorageFailure`. */
 export const acquirePack = async (db: Database, directory: string, writer: string): Promise<PackAppender> => {
@@ -181,7 +200,7 @@ export const acquirePack = async (db: Database, directory: string, writer: strin
     const free = db
       .all("SELECT id, length FROM packs WHERE writer IS NULL AND length < ? ORDER BY id", sealAt)
       .map((row) => ({ id: Number(row["id"]), length: Number(row["length"]) }))
-      .find((pack) => isWhole(join(directory, packName(pack.id)), pack.length))
+      .find((pack) => isAppendable(join(directory, packName(pack.id)), pack.length))
     if (free !== undefined) {
       db.run("UPDATE packs SET writer = ? WHERE id = ?", writer, free.id)
       return free

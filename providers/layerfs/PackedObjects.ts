@@ -1,174 +1,56 @@
 /**
- * The object store over pack files and `index.db`.
- * Promise: as the contract in ObjectStore.ts. Every object is hashed when it is taken out of a group and compared with its
- * id; groups, not objects, are kept decompressed in a bounded cache. Rules: L8, L10, L12, L14.
+ * Writes objects: into solid groups, or as frames (see Frame.ts) where an object is like another one or is read by itself.
+ * Promise: as the contract in ObjectStore.ts. What a commit wrote is visible to it before the index knows it, read back from
+ * the pack and checked like anything else. Rules: L8, L10, L14, C21; 04 "Storage".
  */
-import { closeSync, openSync } from "node:fs"
-import { join } from "node:path"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import type { Digest } from "../../src/base/Digest.ts"
-import { ObjectDamaged } from "../../src/workspace/WorkspaceError.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
-import { frameGroup, groupTarget, openGroup } from "./Group.ts"
-import { idFromBytes, idOf, idToBytes } from "./ObjectId.ts"
-import type { ObjectKind, ObjectStore, PackedObject } from "./ObjectStore.ts"
-import { hasPackHeader, type PackAppender, packName, readAt } from "./PackFile.ts"
+import { chainBytes, chainDepth, deltaFrame, deltaPayload, wholeFrame } from "./Frame.ts"
+import { frameGroup, groupTarget } from "./Group.ts"
+import { idOf, idToBytes } from "./ObjectId.ts"
+import { type Decoded, damaged, type ObjectReader, verifyObjects } from "./ObjectReader.ts"
+import type { ObjectKind, ObjectStore, PackedObject, Place } from "./ObjectStore.ts"
+import type { PackAppender } from "./PackFile.ts"
 
-const kinds: readonly ObjectKind[] = ["blob", "tree", "times", "list"]
+const kinds: readonly ObjectKind[] = ["blob", "tree", "times", "list", "chunk"]
 export const kindNumber = (kind: ObjectKind): number => kinds.indexOf(kind)
 
-/** Decompressed bytes kept at most. */
-const groupCacheBytes = 48 * 1024 * 1024
+/** zstd's level for frames: 04 "Storage", the spikes. */
+const level = 3
+/** Below this the head of a delta costs more than the delta saves. */
+const smallestDelta = 96
+/** A delta is taken at once below this part of the object, and else below this part of what the object weighs whole. */
+const clearlySmall = 0.1
+const worthIt = 0.9
+/** Bytes of objects that wait as frames at most. */
+const framedRawBound = 8 * 1024 * 1024
 
-/** Where an object lies, as the index has it. */
-export interface Place {
-  readonly pack: number
-  readonly groupOffset: number
-  readonly groupLength: number
-  readonly offset: number
-  readonly length: number
-}
-
-const damaged = (id: Digest): ObjectDamaged =>
-  new ObjectDamaged({
-    message: "A stored object does not match its id; nothing of it was handed out.",
-    remedy: "Run verify to see which paths and commits it belongs to, and restore the pack file from a backup.",
-    object: id
-  })
-
-/** Reads objects through the index. One per worker. */
-export class ObjectReader {
-  readonly #db: Database
-  readonly #directory: string
-  readonly #files = new Map<number, number>()
-  readonly #groups = new Map<string, Buffer>()
-  #cached = 0
-
-  constructor(db: Database, packDirectory: string) {
-    this.#db = db
-    this.#directory = packDirectory
-  }
-
-  place(id: Digest): Place | undefined {
-    const row = this.#db.get(
-      `SELECT g.pack, g.offset AS groupOffset, g.length AS groupLength, o.offset, o.length
-       FROM objects o JOIN groups g ON g.id = o.grp WHERE o.id = ?`,
-      idToBytes(id)
-    )
-    return row as unknown as Place | undefined
-  }
-
-  has(id: Digest): boolean {
-    return this.#db.get("SELECT 1 FROM objects WHERE id = ?", idToBytes(id)) !== undefined
-  }
-
-  /** The object, checked. Throws `ObjectDamaged`. */
-  read(id: Digest): Buffer {
-    const place = this.place(id)
-    if (place === undefined) throw damaged(id)
-    return this.readPlace(id, place)
-  }
-
-  readPlace(id: Digest, place: Place): Buffer {
-    const group = this.#group(place)
-    const bytes = group?.subarray(place.offset, place.offset + place.length)
-    if (bytes === undefined || bytes.length !== place.length || idOf(bytes) !== id) throw damaged(id)
-    return bytes
-  }
-
-  #group(place: Place): Buffer | undefined {
-    const key = `${place.pack}:${place.groupOffset}`
-    const known = this.#groups.get(key)
-    if (known !== undefined) {
-      this.#groups.delete(key)
-      this.#groups.set(key, known)
-      return known
-    }
-    const fd = this.#file(place.pack)
-    if (fd === undefined) return undefined
-    const frame = readAt(fd, place.groupOffset, place.groupLength)
-    const raw = frame.length === place.groupLength ? openGroup(frame) : undefined
-    if (raw !== undefined) this.#remember(key, raw)
-    return raw
-  }
-
-  #remember(key: string, raw: Buffer): void {
-    this.#groups.set(key, raw)
-    this.#cached += raw.length
-    for (const [oldest, bytes] of this.#groups) {
-      if (this.#cached <= groupCacheBytes || oldest === key) break
-      this.#groups.delete(oldest)
-      this.#cached -= bytes.length
-    }
-  }
-
-  #file(pack: number): number | undefined {
-    const known = this.#files.get(pack)
-    if (known !== undefined) return known
-    let fd: number
-    try {
-      fd = openSync(join(this.#directory, packName(pack)), "r")
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined
-      throw error
-    }
-    if (!hasPackHeader(fd)) {
-      closeSync(fd)
-      return undefined
-    }
-    this.#files.set(pack, fd)
-    return fd
-  }
-
-  /** What `all` will go through. */
-  totals(): { readonly totalFiles: number; readonly totalBytes: number } {
-    const row = this.#db.get("SELECT count(*) AS objects, coalesce(sum(length), 0) AS bytes FROM objects")
-    return { totalFiles: Number(row?.["objects"] ?? 0), totalBytes: Number(row?.["bytes"] ?? 0) }
-  }
-
-  /** Forgets decompressed groups, so that the next read goes to the file. */
-  forget(): void {
-    this.#groups.clear()
-    this.#cached = 0
-  }
-
-  /** Every id in the index with its place, in the order of the packs. */
-  *all(): Generator<{ id: Digest; place: Place }> {
-    const rows = this.#db.all("SELECT id, pack, offset, length FROM groups ORDER BY pack, offset")
-    const objects = this.#db.raw.prepare("SELECT id, grp, offset, length FROM objects ORDER BY grp").all()
-    const groups = new Map(rows.map((row) => [Number(row["id"]), row]))
-    for (const object of objects) {
-      const group = groups.get(Number(object["grp"]))
-      yield {
-        id: idFromBytes(object["id"] as Uint8Array),
-        place: {
-          pack: Number(group?.["pack"] ?? -1),
-          groupOffset: Number(group?.["offset"] ?? 0),
-          groupLength: Number(group?.["length"] ?? 0),
-          offset: Number(object["offset"]),
-          length: Number(object["length"])
-        }
-      }
-    }
-  }
-
-  close(): void {
-    for (const fd of this.#files.values()) closeSync(fd)
-    this.#files.clear()
-    this.forget()
-  }
+/** An object since the last commit: its bytes while they wait for the pack, then its place there. */
+interface Waiting {
+  readonly id: Digest
+  readonly kind: ObjectKind
+  readonly bytes: Buffer
+  readonly depth: number
+  readonly cost: number
 }
 
 /** One writer's view: what it wrote and did not commit yet, over what the index has. */
 export class ObjectWriter implements ObjectStore {
   readonly #reader: ObjectReader
   readonly #pack: PackAppender
-  #open: { id: Digest; kind: ObjectKind; bytes: Buffer }[] = []
+  /** The group that is being filled, and the frames beside it. */
+  #open: Waiting[] = []
   #openBytes = 0
-  /** Everything since the last commit: open objects (null place) and those already in the pack. */
-  readonly #pending = new Map<Digest, { bytes: Buffer } | { place: PackedObject }>()
+  #framed: { readonly object: Waiting; readonly frame: Buffer }[] = []
+  #framedBytes = 0
+  #framedRaw = 0
+  readonly #pending = new Map<Digest, Waiting | PackedObject>()
   #packed: PackedObject[] = []
-  #opened: { readonly at: number; readonly raw: Buffer | undefined } | undefined
+  readonly #find = (id: Digest): Place | undefined => {
+    const pending = this.#pending.get(id)
+    return pending !== undefined && "pack" in pending ? pending : this.#reader.place(id)
+  }
 
   constructor(reader: ObjectReader, pack: PackAppender) {
     this.#reader = reader
@@ -180,28 +62,18 @@ export class ObjectWriter implements ObjectStore {
   }
 
   read(id: Digest): Buffer {
-    const pending = this.#pending.get(id)
-    if (pending === undefined) return this.#reader.read(id)
-    if ("bytes" in pending) return pending.bytes
-    const bytes = this.#ownGroup(pending.place)?.subarray(
-      pending.place.offset,
-      pending.place.offset + pending.place.length
-    )
-    if (bytes === undefined || idOf(bytes) !== id) throw damaged(id)
-    return bytes
+    return this.#costed(id).raw
   }
 
-  /** Objects are asked for in the order they were written, many of one group in a row: the last one is kept. */
-  #ownGroup({ groupOffset, groupLength }: PackedObject): Buffer | undefined {
-    if (this.#opened?.at !== groupOffset) {
-      this.#opened = { at: groupOffset, raw: openGroup(this.#pack.read(groupOffset, groupLength)) }
-    }
-    return this.#opened.raw
+  #costed(id: Digest): Decoded {
+    const pending = this.#pending.get(id)
+    if (pending === undefined || "pack" in pending) return this.#reader.readCosted(id, this.#find)
+    return { raw: pending.bytes, depth: pending.depth, cost: pending.cost }
   }
 
   size(id: Digest): number {
     const pending = this.#pending.get(id)
-    if (pending !== undefined) return "bytes" in pending ? pending.bytes.length : pending.place.length
+    if (pending !== undefined) return "bytes" in pending ? pending.bytes.length : pending.length
     const place = this.#reader.place(id)
     if (place === undefined) throw damaged(id)
     return place.length
@@ -213,52 +85,97 @@ export class ObjectWriter implements ObjectStore {
     return id
   }
 
-  writeKnown(kind: ObjectKind, id: Digest, bytes: Buffer, _like?: Digest): void {
+  writeKnown(kind: ObjectKind, id: Digest, bytes: Buffer, like?: Digest): void {
     if (this.has(id)) return
+    if (like !== undefined && this.#writeDelta(kind, id, bytes, like)) return
+    const object = { id, kind, bytes, depth: 0, cost: bytes.length }
+    if (kind === "chunk") return this.#addFrame(object, wholeFrame(bytes, level))
     if (this.#openBytes > 0 && this.#openBytes + bytes.length > groupTarget) this.#seal()
-    this.#open.push({ id, kind, bytes })
+    this.#open.push(object)
     this.#openBytes += bytes.length
-    this.#pending.set(id, { bytes })
+    this.#pending.set(id, object)
+  }
+
+  /** False where it would save too little, or make reading cost too much: then the object is stored whole. */
+  #writeDelta(kind: ObjectKind, id: Digest, bytes: Buffer, like: Digest): boolean {
+    if (bytes.length < smallestDelta || bytes.length > chainBytes / 2 || !this.has(like)) return false
+    const size = this.size(like)
+    if (size === 0 || size + bytes.length > chainBytes) return false
+    let base: Decoded
+    try {
+      base = this.#costed(like)
+    } catch (error) {
+      // A damaged base is no reason to refuse what is sound.
+      if ((error as { _tag?: string })._tag === "ObjectDamaged") return false
+      throw error
+    }
+    const cost = base.cost + bytes.length
+    if (base.depth >= chainDepth || cost > chainBytes) return false
+    const payload = deltaPayload(bytes, base.raw, level)
+    const frame = deltaFrame(bytes.length, { id: like }, payload)
+    // An edit costs next to nothing; only where it may be close is the other way tried out.
+    if (frame.length > bytes.length * clearlySmall && frame.length > wholeFrame(bytes, level).length * worthIt)
+      return false
+    this.#addFrame({ id, kind, bytes, depth: base.depth + 1, cost }, frame)
+    return true
+  }
+
+  #addFrame(object: Waiting, frame: Buffer): void {
+    this.#framed.push({ object, frame })
+    this.#framedBytes += frame.length
+    this.#framedRaw += object.bytes.length
+    this.#pending.set(object.id, object)
+    if (this.#framedBytes >= groupTarget || this.#framedRaw >= framedRawBound) this.#sealFramed()
   }
 
   /** Adds a group that was framed elsewhere (an import's reader thread). */
   addGroup(
     frame: Uint8Array,
-    objects: readonly { id: Digest; kind: ObjectKind; offset: number; length: number }[]
+    objects: readonly { id: Digest; kind: ObjectKind; offset: number; length: number }[],
+    framed = false
   ): void {
     const groupOffset = this.#pack.append(frame)
     for (const object of objects) {
       if (this.#pending.has(object.id)) continue
-      const place = { ...object, pack: this.#pack.id, groupOffset, groupLength: frame.length }
-      this.#pending.set(object.id, { place })
-      this.#packed.push(place)
+      this.#place({ ...object, pack: this.#pack.id, groupOffset, groupLength: frame.length, framed })
     }
+  }
+
+  #place(place: PackedObject): void {
+    this.#pending.set(place.id, place)
+    this.#packed.push(place)
   }
 
   #seal(): void {
     if (this.#open.length === 0) return
-    const frame = frameGroup(
-      this.#open.map((object) => object.bytes),
-      this.#openBytes
-    )
-    const groupOffset = this.#pack.append(frame)
+    const parts = this.#open.map((object) => object.bytes)
+    const frame = frameGroup(parts, this.#openBytes)
+    const group = { pack: this.#pack.id, groupOffset: this.#pack.append(frame), groupLength: frame.length }
     let offset = 0
     for (const { id, kind, bytes } of this.#open) {
-      const place = {
-        id,
-        kind,
-        pack: this.#pack.id,
-        groupOffset,
-        groupLength: frame.length,
-        offset,
-        length: bytes.length
-      }
-      this.#pending.set(id, { place })
-      this.#packed.push(place)
+      this.#place({ id, kind, ...group, framed: false, offset, length: bytes.length })
       offset += bytes.length
     }
     this.#open = []
     this.#openBytes = 0
+  }
+
+  #sealFramed(): void {
+    if (this.#framed.length === 0) return
+    const bytes = Buffer.concat(this.#framed.map((one) => one.frame))
+    const group = { pack: this.#pack.id, groupOffset: this.#pack.append(bytes), groupLength: bytes.length }
+    let offset = 0
+    for (const { object, frame } of this.#framed) {
+      this.#place({ id: object.id, kind: object.kind, ...group, framed: true, offset, length: object.bytes.length })
+      offset += frame.length
+    }
+    this.#forgetFramed()
+  }
+
+  #forgetFramed(): void {
+    this.#framed = []
+    this.#framedBytes = 0
+    this.#framedRaw = 0
   }
 
   /** See `PackAppender.allow`. */
@@ -273,6 +190,7 @@ export class ObjectWriter implements ObjectStore {
 
   flush(): readonly PackedObject[] {
     this.#seal()
+    this.#sealFramed()
     if (this.#packed.length > 0) {
       crashPoint("layerfs.pack.written")
       this.#pack.sync()
@@ -289,45 +207,23 @@ export class ObjectWriter implements ObjectStore {
   committed(): void {
     this.#pending.clear()
     this.#packed = []
-    this.#opened = undefined
     this.#pack.committed()
   }
 
   abandon(): void {
     this.#open = []
     this.#openBytes = 0
+    this.#forgetFramed()
     this.#pending.clear()
     this.#packed = []
-    this.#opened = undefined
     this.#pack.rewind()
+    // Read back while it waited, perhaps; the next commit writes other bytes there.
+    this.#reader.forgetFrom(this.#pack.id, this.#pack.position)
   }
 
   verify(onDamaged: (id: Digest) => void, onProgress?: (objects: number, bytes: number) => void): number {
     return verifyObjects(this.#reader, onDamaged, onProgress)
   }
-}
-
-/** Reads everything back from the files; returns how many objects were looked at. */
-export const verifyObjects = (
-  reader: ObjectReader,
-  onDamaged: (id: Digest) => void,
-  onProgress?: (objects: number, bytes: number) => void
-): number => {
-  reader.forget()
-  let count = 0
-  let bytes = 0
-  for (const { id, place } of reader.all()) {
-    try {
-      reader.readPlace(id, place)
-    } catch (error) {
-      if ((error as { _tag?: string })._tag !== "ObjectDamaged") throw error
-      onDamaged(id)
-    }
-    count += 1
-    bytes += place.length
-    onProgress?.(count, bytes)
-  }
-  return count
 }
 
 /** Writes the index rows of flushed objects. Inside the caller's transaction. */
@@ -342,10 +238,11 @@ export const insertObjects = (
     let group = groups.get(key)
     if (group === undefined) {
       const made = db.get(
-        "INSERT INTO groups (pack, offset, length) VALUES (?, ?, ?) RETURNING id",
+        "INSERT INTO groups (pack, offset, length, framed) VALUES (?, ?, ?, ?) RETURNING id",
         object.pack,
         object.groupOffset,
-        object.groupLength
+        object.groupLength,
+        object.framed ? 1 : 0
       )
       group = Number(made!["id"])
       groups.set(key, group)

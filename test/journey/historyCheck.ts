@@ -7,7 +7,7 @@
  */
 import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs"
 import { join } from "node:path"
-import { ObjectReader } from "../../providers/layerfs/PackedObjects.ts"
+import { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
 import { digestOfRoot } from "../../providers/layerfs/RootDigest.ts"
 import { SqliteRefs } from "../../providers/layerfs/SqliteRefs.ts"
 import { StoredTrees } from "../../providers/layerfs/StoredTrees.ts"

@@ -4,13 +4,16 @@ import {
   existsSync,
   openSync,
   readdirSync,
+  readFileSync,
   readSync,
+  rmSync,
   statSync,
   writeFileSync,
   writeSync,
   mkdirSync
 } from "node:fs"
 import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import { describe, expect, it } from "vitest"
 import { Database } from "../../src/sqlite/Database.ts"
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
@@ -93,5 +96,26 @@ describe("damage", () => {
     db.raw.exec("PRAGMA user_version = 99")
     db.close()
     await expect(openLayerStore({ store: directory })).rejects.toMatchObject({ _tag: "StoreMoved", actual: 99 })
+  })
+
+  it("G5 L12 a store of a newer format, and an index of another program, are refused with nothing changed", async () => {
+    const directory = join(scratch(), "s")
+    const first = await open(directory)
+    await first.close()
+    const { index } = first.directories
+    const db = Database.open(index)
+    db.run("INSERT INTO store (format, id, made_at) VALUES (77, 'sto_x', 1)")
+    db.run("DELETE FROM store WHERE format < 77")
+    db.close()
+    await expect(openLayerStore({ store: directory })).rejects.toMatchObject({ _tag: "StoreMoved", actual: 77 })
+    for (const version of [0, 2, 99]) {
+      rmSync(index)
+      const other = new DatabaseSync(index)
+      other.exec(`CREATE TABLE notes (text TEXT); PRAGMA user_version = ${version}`)
+      other.close()
+      const before = readFileSync(index)
+      await expect(openLayerStore({ store: directory }), `version ${version}`).rejects.toMatchObject({ _tag: "StoreMoved" })
+      expect(readFileSync(index).equals(before)).toBe(true)
+    }
   })
 })

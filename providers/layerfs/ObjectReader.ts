@@ -1,0 +1,275 @@
+/**
+ * Reads objects through the index: out of solid groups, out of frames, and along chains of deltas.
+ * Promise: every object is hashed when it is taken out and compared with its id, whatever it was put together from; groups and
+ * frames are kept decoded in bounded caches; an object that a compaction moved meanwhile is found where it lies now.
+ * Rules: L8, L10, L12, C21.
+ */
+import { closeSync, fstatSync, openSync } from "node:fs"
+import { join } from "node:path"
+import type { Digest } from "../../src/base/Digest.ts"
+import { ObjectDamaged } from "../../src/workspace/WorkspaceError.ts"
+import type { Database } from "../../src/sqlite/Database.ts"
+import { ByteCache } from "./ByteCache.ts"
+import { type Frame, longestChain, openFrame, parseFrame } from "./Frame.ts"
+import { openGroup } from "./Group.ts"
+import { idFromBytes, idOf, idToBytes } from "./ObjectId.ts"
+import type { Place } from "./ObjectStore.ts"
+import { hasPackHeader, packName, readAt } from "./PackFile.ts"
+
+/** Decompressed bytes kept at most. */
+const groupCacheBytes = 48 * 1024 * 1024
+const frameCacheBytes = 32 * 1024 * 1024
+/** Most frames of an edited file are smaller: one read of the file for head and payload. */
+const firstRead = 4096
+/** How often an object whose pack went away is looked up again: each time means a whole compaction of that pack. */
+const lookups = 3
+
+export const damaged = (id: Digest): ObjectDamaged =>
+  new ObjectDamaged({
+    message: "A stored object does not match its id; nothing of it was handed out.",
+    remedy: "Run verify to see which paths and commits it belongs to, and restore the pack file from a backup.",
+    object: id
+  })
+
+/** The bytes at a place, with the deltas they went through and the bytes decoded for them along the chain. */
+export interface Decoded {
+  readonly raw: Buffer
+  readonly depth: number
+  readonly cost: number
+}
+
+type Find = (id: Digest) => Place | undefined
+
+const placeOf = (row: Record<string, unknown>): Place => ({
+  pack: Number(row["pack"]),
+  groupOffset: Number(row["groupOffset"]),
+  groupLength: Number(row["groupLength"]),
+  framed: row["framed"] === 1,
+  offset: Number(row["offset"]),
+  length: Number(row["length"])
+})
+
+/** One per thread that reads. */
+export class ObjectReader {
+  readonly #db: Database
+  readonly #directory: string
+  readonly #files = new Map<number, number>()
+  readonly #groups = new ByteCache<Buffer>(groupCacheBytes)
+  readonly #frames = new ByteCache<Decoded>(frameCacheBytes)
+  readonly #find: Find
+  /** A pack named by the index was not there. */
+  #missed = false
+  #decodedBytes = 0
+
+  constructor(db: Database, packDirectory: string) {
+    this.#db = db
+    this.#directory = packDirectory
+    this.#find = (id) => this.place(id)
+  }
+
+  /** Bytes that were decompressed or taken from a file since the reader was made: what reading costs (C21). */
+  get decodedBytes(): number {
+    return this.#decodedBytes
+  }
+
+  place(id: Digest): Place | undefined {
+    const row = this.#db.get(
+      `SELECT g.pack, g.offset AS groupOffset, g.length AS groupLength, g.framed, o.offset, o.length
+       FROM objects o JOIN groups g ON g.id = o.grp WHERE o.id = ?`,
+      idToBytes(id)
+    )
+    return row === undefined ? undefined : placeOf(row)
+  }
+
+  has(id: Digest): boolean {
+    return this.#db.get("SELECT 1 FROM objects WHERE id = ?", idToBytes(id)) !== undefined
+  }
+
+  /** The object, checked. Throws `ObjectDamaged`. */
+  read(id: Digest): Buffer {
+    return this.readCosted(id, this.#find).raw
+  }
+
+  /** Same, where it was seen to lie a moment ago: saves a look into the index. */
+  readPlace(id: Digest, place: Place): Buffer {
+    const raw = this.decodeAt(place)?.raw
+    return raw?.length === place.length && idOf(raw) === id ? raw : this.read(id)
+  }
+
+  /** Same, with what it cost. `find` knows where objects lie that the index does not know yet. */
+  readCosted(id: Digest, find: Find): Decoded {
+    for (let attempt = 1; ; attempt += 1) {
+      this.#missed = false
+      const place = find(id)
+      if (place === undefined) throw damaged(id)
+      const decoded = this.decodeAt(place, find)
+      if (decoded !== undefined && decoded.raw.length === place.length && idOf(decoded.raw) === id) return decoded
+      // Another process compacts: a pack that went away between two looks at the index, this object's or a base's.
+      if (!this.#missed || attempt === lookups) throw damaged(id)
+    }
+  }
+
+  /** The bytes at a place, not compared with any id; undefined when they cannot be had. */
+  decodeAt(place: Place, find: Find = this.#find): Decoded | undefined {
+    const chain: { readonly key: string; readonly frame: Frame }[] = []
+    let decoded: Decoded | undefined
+    for (let at = place; decoded === undefined; ) {
+      if (!at.framed) {
+        const raw = this.#group(at)?.subarray(at.offset, at.offset + at.length)
+        if (raw?.length !== at.length) return undefined
+        decoded = { raw, depth: 0, cost: raw.length }
+        break
+      }
+      const key = `${at.pack}:${at.groupOffset + at.offset}`
+      decoded = this.#frames.get(key)
+      if (decoded !== undefined) break
+      const frame = this.#frame(at)
+      if (frame === undefined || chain.length > longestChain) return undefined
+      chain.push({ key, frame })
+      if (frame.base === undefined) break
+      const next = "id" in frame.base ? find(frame.base.id) : { ...at, offset: at.offset - frame.base.back, length: 0 }
+      if (next === undefined || next.offset < 0) return undefined
+      at = next
+    }
+    for (const { key, frame } of chain.toReversed()) {
+      const raw = openFrame(frame, decoded?.raw)
+      if (raw === undefined) return undefined
+      this.#decodedBytes += raw.length
+      decoded = {
+        raw,
+        depth: decoded === undefined ? 0 : decoded.depth + 1,
+        cost: (decoded?.cost ?? 0) + raw.length
+      }
+      this.#frames.put(key, decoded, raw.length)
+    }
+    return decoded
+  }
+
+  #group(place: Place): Buffer | undefined {
+    const key = `${place.pack}:${place.groupOffset}`
+    const known = this.#groups.get(key)
+    if (known !== undefined) return known
+    const fd = this.#file(place.pack)
+    if (fd === undefined) return undefined
+    const frame = readAt(fd, place.groupOffset, place.groupLength)
+    const raw = frame.length === place.groupLength ? openGroup(frame) : undefined
+    if (raw === undefined) return undefined
+    this.#decodedBytes += raw.length
+    this.#groups.put(key, raw, raw.length)
+    return raw
+  }
+
+  #frame(place: Place): Frame | undefined {
+    const fd = this.#file(place.pack)
+    if (fd === undefined) return undefined
+    const from = place.groupOffset + place.offset
+    const rest = place.groupLength - place.offset
+    const frame = parseFrame(readAt(fd, from, Math.min(firstRead, rest)))
+    if (frame === undefined) return undefined
+    const { headLength, payloadLength, payload } = frame
+    if (payload.length === payloadLength) return frame
+    if (headLength + payloadLength > rest) return undefined
+    return { ...frame, payload: readAt(fd, from + headLength, payloadLength) }
+  }
+
+  #file(pack: number): number | undefined {
+    const known = this.#files.get(pack)
+    if (known !== undefined) return known
+    let fd: number
+    try {
+      fd = openSync(join(this.#directory, packName(pack)), "r")
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error
+      this.#missed = true
+      return undefined
+    }
+    if (!hasPackHeader(fd)) {
+      closeSync(fd)
+      return undefined
+    }
+    this.closeRemoved()
+    this.#files.set(pack, fd)
+    return fd
+  }
+
+  /** Lets go of packs that a compaction removed: an open file keeps its space. */
+  closeRemoved(): void {
+    for (const [pack, fd] of this.#files) {
+      if (fstatSync(fd).nlink > 0) continue
+      closeSync(fd)
+      this.#files.delete(pack)
+    }
+  }
+
+  /** What `all` will go through. */
+  totals(): { readonly totalFiles: number; readonly totalBytes: number } {
+    const row = this.#db.get("SELECT count(*) AS objects, coalesce(sum(length), 0) AS bytes FROM objects")
+    return { totalFiles: Number(row?.["objects"] ?? 0), totalBytes: Number(row?.["bytes"] ?? 0) }
+  }
+
+  /** Forgets what is decoded, so that the next read goes to the file. */
+  forget(): void {
+    this.#groups.clear()
+    this.#frames.clear()
+  }
+
+  /** Forgets what lies in a pack from `offset` on: it was never committed, and other bytes may follow there. */
+  forgetFrom(pack: number, offset: number): void {
+    const isAbove = (key: string): boolean => {
+      const [of, at] = key.split(":")
+      return Number(of) === pack && Number(at) >= offset
+    }
+    this.#groups.dropWhere(isAbove)
+    this.#frames.dropWhere(isAbove)
+  }
+
+  /** Every id in the index with its place, in the order of the packs. */
+  *all(): Generator<{ id: Digest; place: Place }> {
+    const rows = this.#db.all("SELECT id, pack, offset, length, framed FROM groups")
+    const groups = new Map(rows.map((row) => [Number(row["id"]), row]))
+    const objects = this.#db.raw.prepare("SELECT id, grp, offset, length FROM objects ORDER BY grp, offset").all()
+    for (const object of objects) {
+      const group = groups.get(Number(object["grp"]))
+      yield {
+        id: idFromBytes(object["id"] as Uint8Array),
+        place: placeOf({
+          pack: group?.["pack"] ?? -1,
+          groupOffset: group?.["offset"] ?? 0,
+          groupLength: group?.["length"] ?? 0,
+          framed: group?.["framed"] ?? 0,
+          offset: object["offset"],
+          length: object["length"]
+        })
+      }
+    }
+  }
+
+  close(): void {
+    for (const fd of this.#files.values()) closeSync(fd)
+    this.#files.clear()
+    this.forget()
+  }
+}
+
+/** Reads everything back from the files; returns how many objects were looked at. */
+export const verifyObjects = (
+  reader: ObjectReader,
+  onDamaged: (id: Digest) => void,
+  onProgress?: (objects: number, bytes: number) => void
+): number => {
+  reader.forget()
+  let count = 0
+  let bytes = 0
+  for (const { id, place } of reader.all()) {
+    try {
+      reader.readPlace(id, place)
+    } catch (error) {
+      if ((error as { _tag?: string })._tag !== "ObjectDamaged") throw error
+      onDamaged(id)
+    }
+    count += 1
+    bytes += place.length
+    onProgress?.(count, bytes)
+  }
+  return count
+}

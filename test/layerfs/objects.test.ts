@@ -1,0 +1,192 @@
+/**
+ * The object store by itself: deltas, frames, what reading costs, and what damage reaches.
+ * Rules: L8, L10, C21; 04 "Storage".
+ */
+import * as fc from "fast-check"
+import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { describe, expect, it } from "vitest"
+import { chainDepth } from "../../providers/layerfs/Frame.ts"
+import { openIndex } from "../../providers/layerfs/IndexSchema.ts"
+import { idOf } from "../../providers/layerfs/ObjectId.ts"
+import { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
+import { insertObjects, ObjectWriter } from "../../providers/layerfs/PackedObjects.ts"
+import { acquirePack, packName } from "../../providers/layerfs/PackFile.ts"
+import type { Digest } from "../../src/base/Digest.ts"
+import { seed as seedOf } from "../governance/authority.ts"
+import { atEnd, scratch } from "./storeFixture.ts"
+import { seededRandom } from "./storeKills.ts"
+
+/** An index, one pack with its writer, and readers that begin with nothing in memory. */
+const ground = async () => {
+  const directory = scratch()
+  const packs = join(directory, "packs")
+  mkdirSync(packs)
+  const db = await openIndex(join(directory, "index.db"), "disposable", () => "sto_test")
+  atEnd(() => db.close())
+  const pack = await acquirePack(db, packs, "{}")
+  const reader = new ObjectReader(db, packs)
+  const writer = new ObjectWriter(reader, pack)
+  const commit = (): void => {
+    const packed = writer.flush()
+    db.transact(() => insertObjects(db, packed, writer.packLengths()))
+    writer.committed()
+  }
+  const fresh = (): ObjectReader => {
+    const made = new ObjectReader(db, packs)
+    atEnd(() => made.close())
+    return made
+  }
+  atEnd(() => {
+    reader.close()
+    pack.close()
+  })
+  return { db, file: join(packs, packName(pack.id)), writer, commit, fresh }
+}
+
+const noise = (random: (below: number) => number, length: number): Buffer =>
+  Buffer.from(Array.from({ length }, () => random(256)))
+
+const code = (error: () => unknown): unknown => {
+  try {
+    return error()
+  } catch (thrown) {
+    return (thrown as { _tag?: string })._tag
+  }
+}
+
+describe("deltas", () => {
+  it("L10 a hundred versions of a file, each like the one before: every one is read back, the chains stay short, and each costs its edit", async () => {
+    const seed = seedOf()
+    const random = seededRandom(seed)
+    const { writer, commit, fresh, file } = await ground()
+    const versions: Buffer[] = [noise(random, 20_000)]
+    for (let n = 1; n < 100; n += 1) {
+      const next = Buffer.from(versions.at(-1)!)
+      next.set(noise(random, 40), random(19_000))
+      versions.push(next)
+    }
+    let like: Digest | undefined
+    for (const version of versions) {
+      like = writer.write("blob", version, like)
+      // Before and after it is durable.
+      expect(writer.read(like).equals(version)).toBe(true)
+      commit()
+    }
+    const reader = fresh()
+    let deepest = 0
+    for (const [n, version] of versions.entries()) {
+      const read = reader.readCosted(idOf(version), (id) => reader.place(id))
+      expect(read.raw.equals(version), `version ${n}, seed ${seed}`).toBe(true)
+      deepest = Math.max(deepest, read.depth)
+    }
+    expect(deepest).toBe(chainDepth)
+    // Four versions are whole: the first, and one after each full chain.
+    const bytes = statSync(file).size
+    expect(bytes).toBeLessThan(4 * 20_100 + 96 * 150)
+  })
+
+  it("L10 L14 whatever the hint is, an object comes back as it was written", async () => {
+    const { writer, commit, fresh } = await ground()
+    const content = fc.oneof(
+      fc.uint8Array({ maxLength: 300 }),
+      fc.string({ maxLength: 2000 }).map((text) => Buffer.from(text.repeat(20))),
+      fc.tuple(fc.integer({ min: 0, max: 600_000 }), fc.nat(255)).map(([length, byte]) => Buffer.alloc(length, byte))
+    )
+    const written: Digest[] = []
+    fc.assert(
+      fc.property(fc.array(fc.tuple(content, fc.nat()), { minLength: 1, maxLength: 8 }), (objects) => {
+        for (const [bytes, pick] of objects) {
+          const id = writer.write(
+            pick % 5 === 0 ? "chunk" : "blob",
+            Buffer.from(bytes),
+            written[pick % (written.length + 1)]
+          )
+          written.push(id)
+          expect(writer.read(id).equals(bytes)).toBe(true)
+          expect(writer.size(id)).toBe(bytes.length)
+        }
+        if (objects.length % 2 === 0) commit()
+      }),
+      { numRuns: 60 }
+    )
+    commit()
+    const reader = fresh()
+    for (const id of written) expect(idOf(reader.read(id))).toBe(id)
+  })
+
+  it("L8 what was given up is written over, and nothing of it is read for the objects after it", async () => {
+    const random = seededRandom(seedOf())
+    const { writer, commit, fresh } = await ground()
+    const base = noise(random, 5000)
+    writer.write("blob", base)
+    commit()
+    for (let n = 0; n < 5; n += 1) {
+      const [lost, kept] = [noise(random, 3000), noise(random, 3000)]
+      const gone = writer.write("chunk", Buffer.concat([base, lost]), idOf(base))
+      writer.flush()
+      expect(writer.read(gone).length).toBe(8000)
+      writer.abandon()
+      expect(writer.has(gone)).toBe(false)
+      const id = writer.write("chunk", Buffer.concat([base, kept]), idOf(base))
+      commit()
+      expect(writer.read(id).subarray(5000).equals(kept)).toBe(true)
+      expect(fresh().read(id).subarray(5000).equals(kept)).toBe(true)
+    }
+  })
+
+  it("L10 whatever byte of a pack is damaged, an object is right or refused, and what depends on a damaged base is refused", async () => {
+    const random = seededRandom(seedOf())
+    const { writer, commit, fresh, file } = await ground()
+    const ids: Digest[] = []
+    let bytes = noise(random, 600)
+    let like: Digest | undefined
+    for (let n = 0; n < 5; n += 1) {
+      like = writer.write("chunk", bytes, like)
+      ids.push(like)
+      bytes = Buffer.concat([bytes, noise(random, 20)])
+    }
+    commit()
+    const whole = readFileSync(file)
+    let refused = 0
+    let tried = 0
+    for (let at = 16; at < whole.length; at += 1 + random(9)) {
+      tried += 1
+      const torn = Buffer.from(whole)
+      torn[at] = torn[at]! ^ (1 << random(8))
+      writeFileSync(file, torn)
+      const reader = fresh()
+      const answers = ids.map((id) => code(() => idOf(reader.read(id)) === id))
+      for (const answer of answers) expect([true, "ObjectDamaged"]).toContain(answer)
+      // The frames lie in the order of the chain: from the damaged one on nothing can be had.
+      const first = answers.indexOf("ObjectDamaged")
+      if (first >= 0) refused += 1
+      expect(answers.slice(0, first < 0 ? undefined : first).every((answer) => answer === true)).toBe(true)
+      if (first >= 0) expect(new Set(answers.slice(first)), `byte ${at}`).toEqual(new Set(["ObjectDamaged"]))
+      reader.close()
+    }
+    expect(refused).toBeGreaterThan(tried * 0.95)
+  })
+})
+
+it("C21 random reads of a large file decode the chunks that they touch and nothing beside them", async () => {
+  const random = seededRandom(seedOf())
+  const { writer, commit, fresh } = await ground()
+  const chunks = Array.from({ length: 200 }, () =>
+    Buffer.from(
+      noise(random, 500)
+        .toString("hex")
+        .repeat(16 + random(48))
+    )
+  )
+  for (const chunk of chunks) writer.write("chunk", chunk)
+  commit()
+  const reader = fresh()
+  let touched = 0
+  for (let n = 0; n < 30; n += 1) {
+    const chunk = chunks[random(chunks.length)]!
+    touched += chunk.length
+    expect(reader.read(idOf(chunk)).equals(chunk)).toBe(true)
+  }
+  expect(reader.decodedBytes).toBeLessThanOrEqual(touched)
+})
