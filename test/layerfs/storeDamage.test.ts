@@ -114,7 +114,9 @@ describe("damage", () => {
       other.exec(`CREATE TABLE notes (text TEXT); PRAGMA user_version = ${version}`)
       other.close()
       const before = readFileSync(index)
-      await expect(openLayerStore({ store: directory }), `version ${version}`).rejects.toMatchObject({ _tag: "StoreMoved" })
+      await expect(openLayerStore({ store: directory }), `version ${version}`).rejects.toMatchObject({
+        _tag: "StoreMoved"
+      })
       expect(readFileSync(index).equals(before)).toBe(true)
     }
   })
