@@ -1,5 +1,5 @@
 /**
- * The tests that mutants of the governance rules are held against: those of one process, without random histories.
+ * The tests that mutants of the governance rules are held against: those of one process, the conformance suite and the drivers' tests included.
  * Promise: `npm run mutation` runs them with their stores in memory where the system has such a place. See docs/decisions/056.
  */
 import { existsSync } from "node:fs"
@@ -10,7 +10,11 @@ const inMemory = "/dev/shm"
 
 export default defineConfig({
   test: {
-    include: ["test/governance/**/*.test.ts"],
+    include: [
+      "test/governance/**/*.test.ts",
+      "test/session/{binding,context,delivery,driver,gate,operations,retry}.test.ts",
+      "test/testkit/authority.test.ts"
+    ],
     exclude: [
       "test/governance/{continuity,crashPoints,faults,golden,history,invariants,journal,races,store,wakeup}.test.ts"
     ],

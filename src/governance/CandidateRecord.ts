@@ -12,6 +12,7 @@ import { activeGoal, type GoalRecord, loadGoal } from "./Goal.ts"
 import { type GoalNotActive, IdentityConflict, type NotFound, notFound } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler, invalidInput, recordTable } from "./Handler.ts"
 import type { Load } from "./Module.ts"
+import { type TurnRecord, turnTable } from "./TurnRecord.ts"
 
 /** The candidate's fields as the workspace room defines them; here they are content under a digest, no more. */
 const CandidateFields = Schema.Record(Schema.String, Schema.NullOr(Schema.String.check(Schema.isMaxLength(1000))))
@@ -67,14 +68,20 @@ const PlanCandidate = Schema.Struct({ goal: IdText, operationId: IdText, turn: S
 const plan = handler({
   type: "planCandidate",
   payload: PlanCandidate,
-  load: (input) => loadOperation(input.operationId, input.goal),
-  decide: ({ known, goal }, input, { now, newId }) =>
+  load: function* (input): Load<State & { readonly turn: TurnRecord | undefined }> {
+    const state = yield* loadOperation(input.operationId, input.goal)
+    return { ...state, turn: input.turn === undefined ? undefined : yield* turnTable.first("id = ?", input.turn) }
+  },
+  decide: ({ known, goal, turn }, input, { now, newId }) =>
     Result.gen(function* () {
       if (known !== undefined) {
         const same = known.goal === input.goal && known.turn === (input.turn ?? null)
         return same ? decided([], { ...known, replayed: true }) : yield* Result.fail(conflict(known))
       }
       yield* activeGoal(goal, input.goal)
+      if (input.turn !== undefined && turn?.goal !== input.goal) {
+        return yield* Result.fail(notFound("turn", input.turn))
+      }
       const planned: CandidateRecord = {
         id: newId("candidate"),
         operationId: input.operationId,
@@ -162,7 +169,7 @@ export const candidateHandlers: Handlers = { ...plan, ...record, ...resolve, ...
 export const Candidates = {
   /**
    * Says, before the workspace store is asked, that it will be: `operationId` is what the store commits with.
-   * The reply's `id` is the name of the pin to set there. Errors: `GoalNotActive`, `IdentityConflict`, `NotFound`.
+   * The reply's `id` is the name of the pin to set there. Errors: `GoalNotActive`, `IdentityConflict`, `NotFound` (goal, or a turn that is not of this goal).
    */
   plan: writer<typeof PlanCandidate.Type, CandidateRecord, GoalNotActive | IdentityConflict | NotFound>(
     "work",

@@ -5,6 +5,10 @@
 import { beforeEach } from "vitest"
 
 const slow =
-  /process|killed|read-only mount|reply lost|dead turn|closed turn gives|any order|random|64 callers|two sessions|refused as expired|300 todos/
+  /killed|process left|driving process|clock is earlier|reply lost|dead turn|closed turn gives|read-only mount|64 callers|two sessions|refused as expired|300 todos|random (states|history)|agrees? with a plain model|\[(minimal|standard)\]|worker|never answers|paused or stopped goal nothing is sent|interlock keeps|four processes|two processes|another process|whole process group|ignores its abort|interrupted by the caller|stop is confirmed|provider is acquired|paused between two|request was lost|line cut/
 
-beforeEach((context) => context.skip(slow.test(context.task.name)))
+/** The whole name, the groups around it included. */
+const nameOf = (task: { readonly name: string; readonly suite?: { readonly name: string } | undefined }): string =>
+  `${task.suite?.name ?? ""} ${task.name}`
+
+beforeEach((context) => context.skip(slow.test(nameOf(context.task))))
