@@ -49,6 +49,7 @@ export type {
   Manifest,
   Probe,
   Progress,
+  ReadRange,
   StoreStats,
   VerifyReport
 } from "./workspace/WorkspaceValues.ts"

@@ -46,9 +46,14 @@ export const headMoved = (branch: string, expected: string, actual: string): Hea
     actual
   })
 
-const storeContent = (objects: ObjectStore, content: ContentSource): StoredContent => {
-  if ("bytes" in content) return storeBytes(objects, Buffer.from(content.bytes))
-  if ("file" in content) return storeFile(objects, content.file)
+/** `older` is what the path had before: what the new content is probably like. */
+const storeContent = (
+  objects: ObjectStore,
+  content: ContentSource,
+  older: StoredContent | undefined
+): StoredContent => {
+  if ("bytes" in content) return storeBytes(objects, content.bytes, older)
+  if ("file" in content) return storeFile(objects, content.file, older)
   return content
 }
 
@@ -61,7 +66,8 @@ export const applyChanges = (editor: TreeEditor, objects: ObjectStore, changes: 
         break
       case "putFile": {
         const { mode, mtimeNs, inode } = change
-        const content = storeContent(objects, change.content)
+        const before = editor.get(change.path)
+        const content = storeContent(objects, change.content, before?.type === "file" ? before : undefined)
         editor.putFile(change.path, { mode, mtimeNs, inode, ...content })
         break
       }

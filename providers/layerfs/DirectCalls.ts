@@ -7,7 +7,7 @@ import { longestTreePath } from "../../src/base/LongPath.ts"
 import { fromInput, isMode, join, meansDirectory, parent, show, type TreePath } from "../../src/base/PathBytes.ts"
 import { EditRefused } from "../../src/workspace/WorkspaceError.ts"
 import type { FileOperation } from "../../src/workspace/WorkspaceProvider.ts"
-import { readContent, storeBytes } from "./FileContent.ts"
+import { readContent, spliceContent, storeBytes, type StoredContent } from "./FileContent.ts"
 import { type Lookup, pathError, resolvePath } from "./Lookup.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
 import { checkOperation } from "./OperationCheck.ts"
@@ -58,6 +58,10 @@ const applyOne = (context: DirectContext, operation: FileOperation, index: numbe
       const path = resolveNew(context, operation.path, true)
       const bytes = typeof operation.bytes === "string" ? Buffer.from(operation.bytes) : Buffer.from(operation.bytes)
       return writeFile(context, path, bytes, operation.mode)
+    }
+    case "splice": {
+      const path = resolve(context, operation.path, true)
+      return spliceFile(context, path, operation)
     }
     case "edit": {
       const path = resolve(context, operation.path, true)
@@ -166,7 +170,7 @@ const writeFile = (context: DirectContext, path: TreePath, bytes: Buffer, mode: 
   const before = editor.get(path)
   if (before !== undefined && before.type !== "file") throw pathError("notAFile", path)
   makeParents(context, path)
-  const content = storeBytes(objects, bytes)
+  const content = storeBytes(objects, bytes, before)
   const file = { mode: mode ?? before?.mode ?? 0o644, mtimeNs: nowNs, ...content }
   if (before === undefined) {
     editor.putFile(path, { ...file, inode: undefined })
@@ -174,6 +178,21 @@ const writeFile = (context: DirectContext, path: TreePath, bytes: Buffer, mode: 
   } else if (before.id !== content.id || before.mode !== file.mode) {
     putThrough(context, path, file)
   }
+}
+
+const spliceFile = (
+  context: DirectContext,
+  path: TreePath,
+  operation: { readonly offset: number; readonly deleteCount: number; readonly bytes: Uint8Array | string }
+): void => {
+  const node = existing(context, path)
+  if (node.type !== "file") throw pathError("notAFile", path)
+  const { offset, deleteCount } = operation
+  if (offset + deleteCount > node.size) throw pathError("outOfBounds", path, node.size)
+  const bytes = typeof operation.bytes === "string" ? Buffer.from(operation.bytes) : operation.bytes
+  const before: StoredContent = { id: node.id, size: node.size }
+  const content = spliceContent(context.objects, before, { offset, deleteCount, bytes })
+  if (content.id !== node.id) putThrough(context, path, { mode: node.mode, mtimeNs: context.nowNs, ...content })
 }
 
 /** Puts a file's new content or mode under every name of its hard-link group. */

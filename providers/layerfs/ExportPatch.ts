@@ -9,7 +9,7 @@ import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { join, parent, type TreePath } from "../../src/base/PathBytes.ts"
 import { type IgnoreRules, makePatch, type PatchFile } from "../../src/workspace/Patch.ts"
 import type { ExportedPatch } from "../../src/workspace/WorkspaceProvider.ts"
-import { blocks, readContent } from "./FileContent.ts"
+import { readContent, solidBlocks } from "./FileContent.ts"
 import type { ObjectReader } from "./ObjectReader.ts"
 import type { CommitRow } from "./RefStore.ts"
 import type { StoredTrees } from "./StoredTrees.ts"
@@ -41,10 +41,7 @@ const toPatchFile = (reader: ObjectReader, entry: StoredEntry | null): PatchFile
     return { type: "symlink", mode: 0, size: target.length, content: () => [target] }
   }
   const { mode, size } = entry
-  const content = function* (): Generator<Uint8Array> {
-    for (const block of blocks(reader, entry)) yield block.bytes ?? Buffer.alloc(block.length)
-  }
-  return { type: "file", mode, size, content }
+  return { type: "file", mode, size, content: () => solidBlocks(reader, entry) }
 }
 
 const fileAt = (reader: ObjectReader, tree: TreeReader, path: TreePath): Buffer | null => {

@@ -108,7 +108,7 @@ const runBatches = (
   readers: readonly Worker[],
   batches: readonly Batch[],
   on: {
-    readonly group: (frame: Uint8Array, objects: readonly FramedObject[]) => void
+    readonly group: (frame: Uint8Array, objects: readonly FramedObject[], framed: boolean) => void
     readonly outcomes: (outcomes: readonly ReadOutcome[], bytes: number) => void
   }
 ): Promise<void> =>
@@ -130,7 +130,7 @@ const runBatches = (
       reader.on("message", (message: ReaderMessage) => {
         try {
           if ("defect" in message) throw new Error(message.defect)
-          if ("group" in message) return on.group(message.group, message.objects)
+          if ("group" in message) return on.group(message.group, message.objects, message.framed)
           open -= 1
           on.outcomes(message.outcomes, message.bytes)
           give(reader)
@@ -164,8 +164,8 @@ const readFiles = async (
   let doneBytes = 0
   let again = false
   const on = {
-    group: (frame: Uint8Array, objects: readonly FramedObject[]): void => {
-      context.objects.addGroup(frame, objects)
+    group: (frame: Uint8Array, objects: readonly FramedObject[], framed: boolean): void => {
+      context.objects.addGroup(frame, objects, framed)
       for (const object of objects) stored.add(object.id)
     },
     outcomes: (outcomes: readonly ReadOutcome[], bytes: number): void => {

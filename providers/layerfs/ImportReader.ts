@@ -1,16 +1,19 @@
 /**
  * The reading side of an import, run in one or two extra threads: read, hash, group, compress.
- * Promise: at most one batch (about 1 MiB, or one block of a large file) is in memory at a time; a file that changes while
+ * Promise: at most one batch (about 1 MiB, or one chunk of a large file) is in memory at a time; a file that changes while
  * it is read is read again, and after three tries recorded as read and reported. Rules: W13, W14; C17; 01 (bounded memory).
  */
-import { type BigIntStats, closeSync, constants, fstatSync, openSync, readSync } from "node:fs"
+import { type BigIntStats, closeSync, constants, fstatSync, openSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import type { MessagePort } from "node:worker_threads"
 import type { Digest } from "../../src/base/Digest.ts"
 import { reach } from "../../src/base/LongPath.ts"
+import { wholeFrame } from "./Frame.ts"
 import { frameGroup, groupTarget } from "./Group.ts"
 import { type Sign, signsOf, thisMachine } from "./ImportSigns.ts"
-import { blockSize, idOf, idToBytes, isZeroBlock, listOfIds, zeroBlock } from "./ObjectId.ts"
+import type { ObjectSink } from "./ContentPages.ts"
+import { readDescriptor, storeHole, storeStream } from "./ContentStore.ts"
+import { idToBytes, inlineLimit } from "./ObjectId.ts"
 
 export interface ReadRequest {
   readonly index: number
@@ -31,7 +34,7 @@ export type ReadOutcome =
       readonly size: number
       readonly mode: number
       readonly mtimeNs: bigint
-      /** Blocks of a large file, whose ids the list object holds. */
+      /** What a large file consists of beside the object of its id. */
       readonly blocks: readonly Digest[]
       readonly changed: boolean
       /** What its first bytes say. */
@@ -43,13 +46,14 @@ export type ReadOutcome =
 
 export interface FramedObject {
   readonly id: Digest
-  readonly kind: "blob" | "list"
+  readonly kind: "blob" | "chunk" | "list"
   readonly offset: number
   readonly length: number
 }
 
 export type ReaderMessage =
-  | { readonly group: Uint8Array; readonly objects: readonly FramedObject[] }
+  /** `framed`: each object is a frame of its own (see Frame.ts), at its offset. */
+  | { readonly group: Uint8Array; readonly objects: readonly FramedObject[]; readonly framed: boolean }
   | { readonly outcomes: readonly ReadOutcome[]; readonly bytes: number }
   | { readonly defect: string }
 
@@ -63,6 +67,9 @@ export interface ReaderSetup {
 }
 
 const attempts = 3
+
+/** zstd's level for pieces of large files: an import has little time. */
+const chunkLevel = 1
 
 /**
  * A kernel stamps every change within one tick of its coarse clock alike, at most 10 ms (CONFIG_HZ=100). A change made after our
@@ -125,31 +132,49 @@ export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void =
   const seal = (): void => {
     if (objects.length === 0) return
     const group = frameGroup(parts, raw)
-    port.postMessage({ group, objects } satisfies ReaderMessage, [group.buffer as ArrayBuffer])
+    port.postMessage({ group, objects, framed: false } satisfies ReaderMessage, [group.buffer as ArrayBuffer])
     parts = []
     objects = []
     raw = 0
   }
-  const store = (kind: "blob" | "list", bytes: Buffer, force: boolean): Digest => {
-    const id = idOf(bytes)
-    const binary = idToBytes(id)
-    if (!force && ((!isEmpty && known.get(binary) !== undefined) || !claim(binary))) return id
-    if (raw > 0 && raw + bytes.length > groupTarget) seal()
-    parts.push(Buffer.from(bytes))
-    objects.push({ id, kind, offset: raw, length: bytes.length })
-    raw += bytes.length
-    return id
+  let frames: Buffer[] = []
+  let chunks: FramedObject[] = []
+  let framed = 0
+  const sealChunks = (): void => {
+    if (chunks.length === 0) return
+    const group = Buffer.allocUnsafeSlow(framed)
+    let at = 0
+    for (const frame of frames) at += frame.copy(group, at)
+    port.postMessage({ group, objects: chunks, framed: true } satisfies ReaderMessage, [group.buffer as ArrayBuffer])
+    frames = []
+    chunks = []
+    framed = 0
+  }
+  /** Pieces of large files are read one by one: each is a frame of its own (C21). */
+  const addChunk = (id: Digest, bytes: Buffer): void => {
+    const frame = wholeFrame(bytes, chunkLevel)
+    frames.push(frame)
+    chunks.push({ id, kind: "chunk", offset: framed, length: bytes.length })
+    framed += frame.length
+    if (framed >= groupTarget) sealChunks()
   }
 
-  const buffer = Buffer.allocUnsafeSlow(blockSize)
-  const fill = (fd: number, position: number, wanted: number): number => {
-    let done = 0
-    while (done < wanted) {
-      const n = readSync(fd, buffer, done, wanted - done, position + done)
-      if (n === 0) break
-      done += n
+  /** What the file that is being read consists of. */
+  let used: Digest[] = []
+  let force = false
+  const sink: ObjectSink = {
+    has: (id) => {
+      used.push(id)
+      const binary = idToBytes(id)
+      return !force && ((!isEmpty && known.get(binary) !== undefined) || !claim(binary))
+    },
+    writeKnown: (kind, id, bytes) => {
+      if (kind === "chunk") return addChunk(id, bytes)
+      if (raw > 0 && raw + bytes.length > groupTarget) seal()
+      parts.push(bytes)
+      objects.push({ id, kind, offset: raw, length: bytes.length })
+      raw += bytes.length
     }
-    return done
   }
 
   interface Content {
@@ -158,45 +183,34 @@ export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void =
     readonly blocks: readonly Digest[]
     readonly signs: readonly Sign[]
   }
-  const asList = (size: number, blocks: readonly Digest[], signs: readonly Sign[], force: boolean): Content => {
-    const id = store("list", listOfIds(blocks), force)
-    return { id, size, blocks: blocks.filter((block) => block !== zeroBlock), signs }
-  }
+
+  /** The first bytes of a file, for what they say: a library names its C library somewhere in them (see ImportSigns). */
+  const head = Buffer.allocUnsafeSlow(4 * 1024 * 1024)
 
   /** Never reads past the size that the file had at first: a file that grows faster than we read would not end. */
-  const readOnce = (fd: number, path: string, stat: BigIntStats, force: boolean): Content => {
+  const readOnce = (fd: number, path: string, stat: BigIntStats): Content => {
     const expected = Number(stat.size)
-    if (stat.blocks === 0n && expected > blockSize) return readHole(expected, force)
-    const signsIn = (head: Buffer): readonly Sign[] =>
-      signsOf({ path, source: setup.source, mode: Number(stat.mode), head }, machine)
-    if (expected <= blockSize) {
-      const bytes = buffer.subarray(0, fill(fd, 0, expected))
-      return { id: store("blob", bytes, force), size: bytes.length, blocks: [], signs: signsIn(bytes) }
-    }
-    const blocks: Digest[] = []
-    let signs: readonly Sign[] = []
-    let size = 0
-    while (size < expected) {
-      const n = fill(fd, size, Math.min(blockSize, expected - size))
-      if (n === 0) break
-      const bytes = buffer.subarray(0, n)
-      if (size === 0) signs = signsIn(bytes)
-      blocks.push(isZeroBlock(bytes) ? zeroBlock : store("blob", bytes, force))
-      size += n
-    }
-    // It shrank while it was read: up to one block is stored as such.
-    if (size <= blockSize) return { id: blocks[0] ?? store("blob", Buffer.alloc(0), force), size, blocks: [], signs }
-    return asList(size, blocks, signs, force)
+    used = []
+    if (stat.blocks === 0n && expected > inlineLimit) return { ...storeHole(sink, expected), blocks: used, signs: [] }
+    const read = readDescriptor(fd)
+    let seen = 0
+    const content = storeStream(
+      sink,
+      (into, at, length, offset) => {
+        const n = read(into, at, length, offset)
+        if (offset < head.length) seen = offset + into.copy(head, offset, at, at + n)
+        return n
+      },
+      expected
+    )
+    const signs = signsOf(
+      { path, source: setup.source, mode: Number(stat.mode), head: head.subarray(0, seen) },
+      machine
+    )
+    return { ...content, blocks: used, signs }
   }
 
-  const readHole = (size: number, force: boolean): Content => {
-    const full = Math.floor(size / blockSize)
-    const blocks = Array.from({ length: full }, () => zeroBlock)
-    if (size % blockSize > 0) blocks.push(store("blob", Buffer.alloc(size % blockSize), force))
-    return asList(size, blocks, [], force)
-  }
-
-  const readFile = (file: ReadRequest, force: boolean): ReadOutcome => {
+  const readFile = (file: ReadRequest): ReadOutcome => {
     const { index } = file
     let fd: number
     try {
@@ -209,7 +223,7 @@ export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void =
       for (let attempt = 1; ; attempt += 1) {
         const before = settled(fd)
         if (!before.isFile()) return { index, gone: true }
-        const content = readOnce(fd, file.path, before, force)
+        const content = readOnce(fd, file.path, before)
         const after = fstatSync(fd, { bigint: true })
         const changed =
           BigInt(content.size) !== after.size || after.mtimeNs !== before.mtimeNs || after.ctimeNs !== before.ctimeNs
@@ -227,12 +241,14 @@ export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void =
   port.on("message", (batch: Batch) => {
     try {
       let bytes = 0
+      force = batch.force
       const outcomes = batch.files.map((file) => {
-        const outcome = readFile(file, batch.force)
+        const outcome = readFile(file)
         if ("size" in outcome) bytes += outcome.size
         return outcome
       })
       seal()
+      sealChunks()
       port.postMessage({ outcomes, bytes } satisfies ReaderMessage)
     } catch (error) {
       port.postMessage({

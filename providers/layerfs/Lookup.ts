@@ -36,11 +36,20 @@ const messages: Readonly<Record<PathError["reason"], readonly [string, string]>>
   ],
   invalidMode: ["This is no file mode.", "Give permission bits from 0 to 0o7777."],
   renameDirectory: ["This directory cannot be renamed in place.", "Use move or copy, or open with ownDirs."],
+  outOfBounds: ["The range does not lie inside the file.", "Look at the size with stat, then give a range inside it."],
+  tooLarge: ["This is more than one call hands out.", "Read it in parts, with an offset and a length."],
   denied: ["This path may not be touched.", "Give a path inside the granted scope."]
 }
 
-export const pathError = (reason: PathError["reason"], path: TreePath): PathError =>
-  new PathError({ message: messages[reason][0], remedy: messages[reason][1], reason, path: show(path).path })
+/** `size` is that of the file where a range is what was wrong. */
+export const pathError = (reason: PathError["reason"], path: TreePath, size?: number): PathError =>
+  new PathError({
+    message: size === undefined ? messages[reason][0] : `${messages[reason][0]} It has ${size} bytes.`,
+    remedy: messages[reason][1],
+    reason,
+    path: show(path).path,
+    ...(size === undefined ? {} : { size })
+  })
 
 export const outside = (path: TreePath): OutsideWorkspace =>
   new OutsideWorkspace({

@@ -13,13 +13,13 @@ import type { Digest } from "../../src/base/Digest.ts"
 import { join, type TreePath } from "../../src/base/PathBytes.ts"
 import { ExportRefused, FileSystemFailure, Unavailable } from "../../src/workspace/WorkspaceError.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
-import { blocks } from "./FileContent.ts"
-import { blockSize, idsOfList, zeroBlock } from "./ObjectId.ts"
+import { segmentBytes, segmentsOf } from "./FileContent.ts"
+import { inlineLimit, zeroBlock } from "./ObjectId.ts"
 import type { ObjectReader } from "./ObjectReader.ts"
 import type { Place } from "./ObjectStore.ts"
 import type { CommitRow } from "./RefStore.ts"
 import type { StoredTrees } from "./StoredTrees.ts"
-import { padding, type Segment, type TarEntry, tarEnd, tarHeader } from "./TarStream.ts"
+import { padding, type TarEntry, tarEnd, tarHeader } from "./TarStream.ts"
 
 interface PlannedFile {
   readonly path: TreePath
@@ -87,31 +87,13 @@ const inPackOrder = (
   return placed.sort((a, b) => byPack(a, b) || byGroup(a, b) || byOffset(a, b))
 }
 
-/** A whole small file in one piece, a large one block by block. A hole yields nothing: see `segmentsOf`. */
+/** A whole small file in one piece, a large one chunk by chunk. A hole yields nothing: see `segmentsOf`. */
 function* contentOf(reader: ObjectReader, file: PlannedFile, place: Place | undefined): Generator<Buffer> {
-  if (place !== undefined && file.size <= blockSize) {
+  if (place !== undefined && file.size <= inlineLimit) {
     yield reader.readPlace(file.id, place)
     return
   }
-  for (const { bytes } of blocks(reader, file)) if (bytes !== null) yield bytes
-}
-
-/** Where the bytes of a file with holes lie; undefined when it has none. Holes are whole blocks of zeros. */
-const segmentsOf = (reader: ObjectReader, file: PlannedFile): Segment[] | undefined => {
-  if (file.id === zeroBlock) return []
-  if (file.size <= blockSize) return undefined
-  const ids = idsOfList(reader.read(file.id))
-  if (!ids.includes(zeroBlock)) return undefined
-  const segments: { offset: number; length: number }[] = []
-  for (const [n, id] of ids.entries()) {
-    if (id === zeroBlock) continue
-    const offset = n * blockSize
-    const length = Math.min(blockSize, file.size - offset)
-    const last = segments.at(-1)
-    if (last !== undefined && last.offset + last.length === offset) last.length += length
-    else segments.push({ offset, length })
-  }
-  return segments
+  yield* segmentBytes(reader, file)
 }
 
 /** Makes the target, or takes an empty one. Returns how to undo. Throws `ExportRefused`. */

@@ -7,10 +7,12 @@ import type { FileOperation } from "../../src/workspace/WorkspaceProvider.ts"
 import { pathError } from "./Lookup.ts"
 
 const isInput = (value: unknown): boolean => typeof value === "string" || value instanceof Uint8Array
+const isCount = (value: unknown): boolean => typeof value === "number" && Number.isSafeInteger(value) && value >= 0
 const isText = (value: unknown): boolean => typeof value === "string"
 
 const fields: Readonly<Record<FileOperation["op"], Readonly<Record<string, (value: unknown) => boolean>>>> = {
   write: { path: isInput, bytes: isInput },
+  splice: { path: isInput, offset: isCount, deleteCount: isCount, bytes: isInput },
   edit: { path: isInput, find: isText, replace: isText },
   remove: { path: isInput },
   move: { from: isInput, to: isInput },

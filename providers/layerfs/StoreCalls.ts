@@ -7,12 +7,13 @@ import type { Digest } from "../../src/base/Digest.ts"
 import type { TreePath } from "../../src/base/PathBytes.ts"
 import type {
   Actor,
+  Change,
   CheckpointOutcome,
-  DiffPage,
   ExportedPatch,
   FileOperation,
   ImportReceipt,
   PathFailure,
+  ReadRange,
   StoreError,
   StoreStats,
   VerifyReport
@@ -80,35 +81,6 @@ export interface LogQuestion extends Paged {
   readonly path: TreePath | null
 }
 
-export interface DiffQuestion extends Paged {
-  readonly from: string
-  readonly to: string
-  readonly path: TreePath | null
-}
-
-export interface BlameQuestion extends Paged {
-  readonly ref: string
-  readonly path: TreePath
-}
-
-/** A line (bytes as latin1) and where it comes from; lines count from 1. */
-export interface LineOrigin {
-  readonly line: number
-  readonly text: string
-  readonly commit: string
-  readonly path: TreePath
-  readonly originalLine: number
-}
-
-export interface BlameReply {
-  readonly commit: string
-  readonly path: TreePath
-  readonly totalLines: number
-  readonly lines: readonly LineOrigin[]
-  readonly commits: readonly CommitRow[]
-  readonly coarse: readonly string[]
-}
-
 export interface Calls {
   readonly open: (input: object) => Promise<object>
   readonly close: (input: object) => Promise<void>
@@ -157,11 +129,14 @@ export interface Calls {
   /** A directory's entries, by a caller's path. `RefNotFound`, `PathError`, `OutsideWorkspace`. */
   readonly listAt: (input: { readonly ref: string; readonly path: TreePath }) => readonly FoundEntry[]
   /** A file's bytes, by a caller's path. `RefNotFound`, `PathError`, `OutsideWorkspace`, `ObjectDamaged`. */
-  readonly readAt: (input: { readonly ref: string; readonly path: TreePath }) => Uint8Array
-  /** `RefNotFound`, `QueryInvalid`. In byte order of the paths; see `history/DiffPages.ts`. Can be cancelled. */
-  readonly diff: (input: DiffQuestion) => Promise<DiffPage>
-  /** `RefNotFound`, `PathError`, `OutsideWorkspace`, `NotText`, `QueryInvalid`. See `history/Blame.ts`. Can be cancelled. */
-  readonly blame: (input: BlameQuestion) => Promise<Answer<BlameReply>>
+  readonly readAt: (input: {
+    readonly ref: string
+    readonly path: TreePath
+    /** What there is of these bytes; all of them when absent. */
+    readonly range?: ReadRange
+  }) => Uint8Array
+  /** `RefNotFound`. In byte order of the paths. */
+  readonly diff: (input: { readonly from: string; readonly to: string }) => readonly Change[]
   /** One commit for the batch. `RefNotFound`, `HeadMoved`, `PathError`, `OutsideWorkspace`, `EditRefused`. */
   readonly applyTo: (
     input: CommitIntent & { readonly branch: string; readonly operations: readonly FileOperation[] }
@@ -211,8 +186,7 @@ export interface CallFailures {
   readonly look: E.RefNotFound | PathFailure
   readonly listAt: E.RefNotFound | PathFailure
   readonly readAt: E.RefNotFound | PathFailure
-  readonly diff: E.RefNotFound | E.QueryInvalid
-  readonly blame: E.RefNotFound | E.NotText | E.QueryInvalid | PathFailure
+  readonly diff: E.RefNotFound
   readonly applyTo: E.RefNotFound | E.HeadMoved | E.EditRefused | PathFailure
   readonly treeDigest: E.RefNotFound
   readonly exportPatch: E.RefNotFound | E.Unavailable

@@ -10,14 +10,16 @@ import { fullProfile } from "../../src/workspace/TreeDigest.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { commitChanges, type CommitContext, commitEdit, refNotFound } from "./CommitBuilder.ts"
-import { checkpoint, preview } from "./Checkpoint.ts"
+import { checkpoint, preview, toChange } from "./Checkpoint.ts"
+import { contentDigestOf } from "./ContentDigest.ts"
 import { digestOfRoot } from "./RootDigest.ts"
 import { applyOperations } from "./DirectCalls.ts"
 import { exportPatch, removeAbandonedScratch } from "./ExportPatch.ts"
 import { pathError, resolvePath } from "./Lookup.ts"
+import { diffTrees } from "./TreeDiff.ts"
 import { readStats, verifyStore } from "./Verify.ts"
 import { encodeError } from "./ErrorTransfer.ts"
-import { readContent } from "./FileContent.ts"
+import { longestRead, readContent, readRange } from "./FileContent.ts"
 import { createEmpty, type ImportContext, importDirectory } from "./Import.ts"
 import { openIndex } from "./IndexSchema.ts"
 import type { Reply, Request, WorkerSetup } from "./LayerStore.ts"
@@ -26,8 +28,6 @@ import { ProgressMeter } from "./ProgressMeter.ts"
 import { acquirePack, hasAbandonedPacks, type PackAppender, reclaimPacks, releasePack } from "./PackFile.ts"
 import { ObjectReader } from "./ObjectReader.ts"
 import { ObjectWriter } from "./PackedObjects.ts"
-import { blame } from "./history/Blame.ts"
-import { DiffPages } from "./history/DiffPages.ts"
 import { readBranches, readLog } from "./history/Log.ts"
 import type { History } from "./history/Question.ts"
 import type { CommitRow } from "./RefStore.ts"
@@ -123,6 +123,9 @@ class OpenStore {
   }
 }
 
+const isRange = (offset: number, length: number): boolean =>
+  Number.isSafeInteger(offset) && Number.isSafeInteger(length) && offset >= 0 && length >= 0
+
 /** The entry that a caller's path stands for. */
 const look = (store: OpenStore, ref: string, path: TreePath, follow: boolean): FoundEntry => {
   const commit = store.resolve(ref)
@@ -137,7 +140,6 @@ const look = (store: OpenStore, ref: string, path: TreePath, follow: boolean): F
 const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
   const { refs, trees, reader } = store
   const history = ({ cancelled }: CallScope): History => ({ refs, trees, reader, cancelled })
-  const diffs = new DiffPages()
   return {
     storeId: () => refs.storeId(),
     importDirectory: async (input, scope) => {
@@ -194,18 +196,20 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
       if (entries === undefined) throw pathError("notADirectory", path)
       return entries.map((entry) => ({ path: join(found.path, entry.name), entry }))
     },
-    readAt: ({ ref, path }) => {
+    readAt: ({ ref, path, range }) => {
       const { entry } = look(store, ref, path, true)
       if (entry.type !== "file") throw pathError("notAFile", path)
-      return Uint8Array.from(readContent(reader, { id: entry.id!, size: entry.size }))
+      const content = { id: entry.id!, size: entry.size }
+      const { offset = 0, length = content.size } = range ?? {}
+      if (!isRange(offset, length)) throw pathError("invalid", path)
+      if (Math.min(length, content.size - offset) > longestRead) throw pathError("tooLarge", path, content.size)
+      return Uint8Array.from(
+        offset === 0 && length >= content.size
+          ? readContent(reader, content)
+          : readRange(reader, content, offset, length)
+      )
     },
-    diff: (input, scope) => diffs.page(history(scope), input),
-    blame: (input, scope) =>
-      blame(history(scope), input, (commit) => {
-        const found = look(store, commit.id, input.path, true)
-        if (found.entry.type !== "file") throw pathError("notAFile", input.path)
-        return found.path
-      }),
+    diff: ({ from, to }) => diffTrees(trees, store.resolve(from).root, store.resolve(to).root).map(toChange),
     applyTo: (input) =>
       store.commit((context) => {
         const branch = refs.branch(input.branch)
@@ -223,7 +227,9 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
       }),
     treeDigest: async ({ ref }) => {
       const { root } = store.resolve(ref)
-      const digest = refs.digest(root, fullProfile) ?? digestOfRoot(trees, root)
+      const known = refs.digest(root, fullProfile)
+      if (known !== undefined) return { digest: known, profile: fullProfile }
+      const digest = await digestOfRoot(trees, root, (content) => contentDigestOf(reader, content, refs))
       await refs.putDigest(root, fullProfile, digest)
       return { digest, profile: fullProfile }
     },

@@ -8,7 +8,8 @@ import type { Digest } from "../../src/base/Digest.ts"
 import { join, show, type TreePath } from "../../src/base/PathBytes.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
 import type { Progress, StoreStats, VerifyReport } from "../../src/workspace/WorkspaceProvider.ts"
-import { blockSize, idsOfList, zeroBlock } from "./ObjectId.ts"
+import { visitContent } from "./FileContent.ts"
+import { zeroBlock } from "./ObjectId.ts"
 import { type ObjectReader, verifyObjects } from "./ObjectReader.ts"
 import type { SqliteRefs } from "./SqliteRefs.ts"
 import type { StoreDirectories } from "./StoreDirectory.ts"
@@ -75,11 +76,11 @@ const nameDamage = (
         const childTimes = times[i]?.times
         if (childTimes !== null && childTimes !== undefined) whole = walk(entry.id, childTimes, child) && whole
       } else if (entry.type === "file") {
-        let lost = isLost(entry.id, child)
-        if (!lost && entry.size > blockSize) {
-          for (const block of idsOfList(reader.read(entry.id))) lost = isLost(block, child) || lost
-        }
-        whole = whole && !lost
+        visitContent(reader, entry, (id) => {
+          const lost = isLost(id, child)
+          whole = whole && !lost
+          return !lost
+        })
       }
     }
     if (whole) clean.add(key)

@@ -164,9 +164,8 @@ export const workspaceCalls = (calls: Calls, makeWorkspaceCalls: () => Calls, op
     commit: (ref, options) => use((p) => p.commit(refOf(ref)), options),
     branches: (ref, { signal, ...options } = {}) => use((p) => p.branches(refOf(ref), options), only(signal)),
     log: (ref, { signal, ...options } = {}) => use((p) => p.log(refsOf(ref), options), only(signal)),
-    diff: (from, to, { signal, ...options } = {}) => use((p) => p.diff(refOf(from), refOf(to), options), only(signal)),
-    blame: (ref, path, { signal, ...options } = {}) => use((p) => p.blame(refOf(ref), path, options), only(signal)),
-    readAt: (ref, path, options) => use((p) => p.readAt(refOf(ref), path), options),
+    diff: (from, to, options) => use((p) => p.diff(refOf(from), refOf(to)), options),
+    readAt: (ref, path, { signal, ...range } = {}) => use((p) => p.readAt(refOf(ref), path, range), only(signal)),
     listAt: (ref, path = "", options) => use((p) => p.listAt(refOf(ref), path), options),
     statAt: (ref, path, options) => use((p) => p.statAt(refOf(ref), path), options),
     applyTo: (branch, operations, { signal, ...options } = {}) =>

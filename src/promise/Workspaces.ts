@@ -6,15 +6,7 @@
  */
 import type { Readable, Writable } from "node:stream"
 import type { PathInput, ShownPath } from "../base/PathBytes.ts"
-import type {
-  BlamePage,
-  BranchPage,
-  DiffOptions,
-  DiffPage,
-  LogOptions,
-  LogPage,
-  PageOptions
-} from "../workspace/HistoryValues.ts"
+import type { BranchPage, LogOptions, LogPage, PageOptions } from "../workspace/HistoryValues.ts"
 import type {
   Actor,
   BranchInfo,
@@ -35,6 +27,7 @@ import type {
   Probe,
   Progress,
   Projection,
+  ReadRange,
   StoreStats,
   VerifyReport
 } from "../workspace/WorkspaceValues.ts"
@@ -116,7 +109,7 @@ export interface Workspace extends AsyncDisposable {
     bytes: Uint8Array | string,
     options?: CallOptions & { readonly mode?: number }
   ) => Promise<void>
-  /** Replaces `deleteCount` bytes at `offset` by `bytes`. */
+  /** Replaces `deleteCount` bytes at `offset` by `bytes`; the range lies inside the file, else `PathError` names its size. */
   readonly splice: (
     path: PathInput,
     offset: number,
@@ -176,10 +169,9 @@ export interface WorkspaceCalls {
   readonly branches: (ref: From, options?: CallOptions & PageOptions) => Promise<BranchPage>
   /** The commits that a ref, or several, grew from; newest first, in pages. */
   readonly log: (ref: From | readonly From[], options?: CallOptions & LogOptions) => Promise<LogPage>
-  readonly diff: (from: From, to: From, options?: CallOptions & DiffOptions) => Promise<DiffPage>
-  /** The commit of each line of a file, through renames. */
-  readonly blame: (ref: From, path: PathInput, options?: CallOptions & PageOptions) => Promise<BlamePage>
-  readonly readAt: (ref: From, path: PathInput, options?: CallOptions) => Promise<Uint8Array>
+  readonly diff: (from: From, to: From, options?: CallOptions) => Promise<readonly Change[]>
+  /** The whole file, or what there is of a range of it. At most 2 GiB in one call. */
+  readonly readAt: (ref: From, path: PathInput, options?: CallOptions & ReadRange) => Promise<Uint8Array>
   readonly listAt: (ref: From, path?: PathInput, options?: CallOptions) => Promise<readonly FileStat[]>
   readonly statAt: (ref: From, path: PathInput, options?: CallOptions) => Promise<FileStat>
   /** Direct calls on the head of a branch, one commit each, without a mount. */

@@ -39,9 +39,13 @@ export class PathError extends Schema.TaggedError<PathError>()("PathError", {
     "invalid",
     "invalidMode",
     "renameDirectory",
+    "outOfBounds",
+    "tooLarge",
     "denied"
   ]),
-  path: Schema.String
+  path: Schema.String,
+  /** Bytes of the file, where a range of it was asked for that it does not have, or too long a one. */
+  size: Schema.optional(Schema.Number)
 }) {}
 
 /** The path, or a link on its way, leads out of the workspace. Nothing was read or written there (W21). */
@@ -146,14 +150,6 @@ export class QueryInvalid extends Schema.TaggedError<QueryInvalid>()("QueryInval
   field: Schema.Literals(["ref", "path", "pattern", "limit", "after"])
 }) {}
 
-/** The file has no lines to blame: it is binary, or larger than `limitBytes`. */
-export class NotText extends Schema.TaggedError<NotText>()("NotText", {
-  ...errorFields("NOT_TEXT"),
-  reason: Schema.Literals(["binary", "tooLarge"]),
-  path: Schema.String,
-  limitBytes: Schema.Number
-}) {}
-
 /** A stored object does not match its id. Not a byte of it was handed out (L10). */
 export class ObjectDamaged extends Schema.TaggedError<ObjectDamaged>()("ObjectDamaged", {
   ...errorFields("OBJECT_DAMAGED"),
@@ -209,7 +205,6 @@ export const workspaceErrors = {
   StoreLocation,
   ImportRefused,
   QueryInvalid,
-  NotText,
   ObjectDamaged,
   ExportRefused,
   StoreQuotaExceeded,

@@ -14,7 +14,7 @@ import type { Busy, StorageFailure, StoreMoved } from "../sqlite/Database.ts"
 import type { SpawnEnvironment, SpawnFailed, SpawnedProcess, SpawnOptions } from "../base/Spawn.ts"
 import type { Candidate, CandidateOpening } from "./Candidate.ts"
 import type * as E from "./WorkspaceError.ts"
-import type { BlamePage, BranchPage, DiffOptions, DiffPage, LogOptions, LogPage, PageOptions } from "./HistoryValues.ts"
+import type { BranchPage, LogOptions, LogPage, PageOptions } from "./HistoryValues.ts"
 import type {
   Actor,
   BranchInfo,
@@ -36,6 +36,7 @@ import type {
   Probe,
   Progress,
   Projection,
+  ReadRange,
   Ref,
   SentinelReport,
   StoreStats,
@@ -136,7 +137,10 @@ export interface Workspace {
     bytes: Uint8Array | string,
     options?: { readonly mode?: number }
   ) => Effect.Effect<void, PathFailure | WorkspaceError>
-  /** Replaces `deleteCount` bytes at `offset` by `bytes`. */
+  /**
+   * Replaces `deleteCount` bytes at `offset` by `bytes`; the range lies inside the file, else `PathError` names its size. Written in
+   * place: the cost is that of `bytes` where as many come as go, else that of moving what lies behind them.
+   */
   readonly splice: (
     path: PathInput,
     offset: number,
@@ -230,22 +234,13 @@ export interface WorkspaceProvider {
     ref: Ref | readonly Ref[],
     options?: LogOptions
   ) => Effect.Effect<LogPage, E.RefNotFound | E.QueryInvalid | StoreError>
-  /** What differs between two states, 1,000 changes a page; equal subtrees are skipped unread. */
-  readonly diff: (
-    from: Ref,
-    to: Ref,
-    options?: DiffOptions
-  ) => Effect.Effect<DiffPage, E.RefNotFound | E.QueryInvalid | StoreError>
-  /**
-   * The commit of each line of a file, through renames and both parents of a merge; 1,000 lines a page. A line that was copied from
-   * another file that stayed belongs to the commit that copied it. `NotText`: binary, or above 4 MiB (L3).
-   */
-  readonly blame: (
+  readonly diff: (from: Ref, to: Ref) => Effect.Effect<readonly Change[], E.RefNotFound | StoreError>
+  /** The whole file, or what there is of a range of it, which reads only what the range lies in. At most 2 GiB in one call. */
+  readonly readAt: (
     ref: Ref,
     path: PathInput,
-    options?: PageOptions
-  ) => Effect.Effect<BlamePage, E.RefNotFound | E.NotText | E.QueryInvalid | PathFailure | StoreError>
-  readonly readAt: (ref: Ref, path: PathInput) => Effect.Effect<Uint8Array, E.RefNotFound | PathFailure | StoreError>
+    range?: ReadRange
+  ) => Effect.Effect<Uint8Array, E.RefNotFound | PathFailure | StoreError>
   readonly listAt: (
     ref: Ref,
     path: PathInput
@@ -309,6 +304,7 @@ export interface WorkspaceProvider {
     readonly revision?: string
   }) => Effect.Effect<never, E.Unsupported | StoreError>
   readonly merge: (from: Ref, into: Ref) => Effect.Effect<never, E.Unsupported | StoreError>
+  readonly blame: (ref: Ref, path: PathInput) => Effect.Effect<never, E.Unsupported | StoreError>
   readonly exportTar: (ref: Ref, target: string) => Effect.Effect<never, E.Unsupported | StoreError>
   readonly retire: (branch: string) => Effect.Effect<never, E.Unsupported | StoreError>
   readonly collect: Effect.Effect<never, E.Unsupported | StoreError>

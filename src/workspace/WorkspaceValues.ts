@@ -177,15 +177,22 @@ export interface Change extends ShownPath {
   readonly kind: "added" | "modified" | "removed" | "typeChanged" | "modeChanged"
   readonly before: { readonly type: EntryType; readonly mode: number; readonly size: number } | null
   readonly after: { readonly type: EntryType; readonly mode: number; readonly size: number } | null
-  /** Where an added entry was: it has gone there, unchanged. Only in a page of `diff`. */
-  readonly from?: ShownPath
-  /** Where a removed entry is. */
-  readonly to?: ShownPath
 }
 
 /** One step of `apply`: all of a batch, or nothing. */
 export type FileOperation =
   | { readonly op: "write"; readonly path: PathInput; readonly bytes: Uint8Array | string; readonly mode?: number }
+  /**
+   * Replaces `deleteCount` bytes at `offset` by `bytes`; the range lies inside the file, else `PathError` names its size. On a branch
+   * it costs the edit and not the file.
+   */
+  | {
+      readonly op: "splice"
+      readonly path: PathInput
+      readonly offset: number
+      readonly deleteCount: number
+      readonly bytes: Uint8Array | string
+    }
   | { readonly op: "edit"; readonly path: PathInput; readonly find: string; readonly replace: string }
   | { readonly op: "remove"; readonly path: PathInput }
   | { readonly op: "move"; readonly from: PathInput; readonly to: PathInput }
@@ -193,6 +200,12 @@ export type FileOperation =
   | { readonly op: "mkdir"; readonly path: PathInput; readonly mode?: number }
   | { readonly op: "symlink"; readonly path: PathInput; readonly target: PathInput }
   | { readonly op: "chmod"; readonly path: PathInput; readonly mode: number }
+
+/** A part of a file: what there is of `length` bytes (to the end, when absent) from `offset` (0, when absent) on. */
+export interface ReadRange {
+  readonly offset?: number
+  readonly length?: number
+}
 
 export interface CommitOptions {
   readonly message?: string

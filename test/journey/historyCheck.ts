@@ -7,16 +7,18 @@
  */
 import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs"
 import { join } from "node:path"
+import { readContent } from "../../providers/layerfs/FileContent.ts"
 import { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
-import { digestOfRoot } from "../../providers/layerfs/RootDigest.ts"
+import { digestParts } from "../../providers/layerfs/RootDigest.ts"
 import { SqliteRefs } from "../../providers/layerfs/SqliteRefs.ts"
 import { StoredTrees } from "../../providers/layerfs/StoredTrees.ts"
-import { digestJson } from "../../src/base/Digest.ts"
+import { type Digest, digestJson } from "../../src/base/Digest.ts"
 import { exploreModule } from "../../src/explore/ExploreGraph.ts"
 import type { AuthorityModule } from "../../src/governance/Module.ts"
 import { workModule } from "../../src/governance/WorkModule.ts"
 import { sessionModule } from "../../src/session/Binding.ts"
 import { Database } from "../../src/sqlite/Database.ts"
+import { contentDigest, treeDigest } from "../../src/workspace/TreeDigest.ts"
 import { checkInvariants } from "../governance/invariants.ts"
 
 const modules: readonly AuthorityModule[] = [workModule, sessionModule, exploreModule]
@@ -132,11 +134,18 @@ const leftInStore = (options: HistoryOptions, db: Database): string[] => {
   return faults
 }
 
+const digestOf = (reader: ObjectReader, root: Digest): Digest => {
+  const { entries, large } = digestParts(new StoredTrees(reader), root)
+  for (const { index, content } of large) {
+    entries[index] = { ...entries[index]!, content: contentDigest(readContent(reader, content)) }
+  }
+  return treeDigest(entries)
+}
+
 const candidates = (db: Database, index: Database, store: string): string[] => {
   const faults: string[] = []
   const refs = new SqliteRefs(index, { store: null, project: null })
   const reader = new ObjectReader(index, join(store, "layerfs", "packs"))
-  const trees = new StoredTrees(reader)
   try {
     for (const row of db.all("SELECT * FROM candidate")) {
       const name = `candidate ${String(row["id"])}`
@@ -148,7 +157,7 @@ const candidates = (db: Database, index: Database, store: string): string[] => {
       const fields = JSON.parse(String(row["candidate"])) as Record<string, string>
       const commit = refs.commit(fields["commit"]!)
       if (commit === undefined) faults.push(`${name} names a commit that does not exist`)
-      else if (digestOfRoot(trees, commit.root) !== fields["treeDigest"]) faults.push(`${name} has another tree`)
+      else if (digestOf(reader, commit.root) !== fields["treeDigest"]) faults.push(`${name} has another tree`)
       if (commit?.root !== fields["root"]) faults.push(`${name} has another root`)
       if (digestJson(fields) !== row["identity"]) faults.push(`${name} has another identity`)
       const pin = index.get("SELECT commit_id FROM pins WHERE key = ?", String(row["id"]))

@@ -41,7 +41,10 @@ describe("calls", () => {
       expect(await text(workspace, "s")).toBe("01abcdef56789")
       await run(workspace.splice("s", 2, 6, Buffer.from("")))
       expect(await text(workspace, "s")).toBe("0156789")
-      expect(await failure(workspace.splice("s", 6, 2, Buffer.from("")))).toMatchObject({ reason: "invalid" })
+      expect(await failure(workspace.splice("s", 6, 2, Buffer.from("")))).toMatchObject({
+        reason: "outOfBounds",
+        size: 7
+      })
       await run(workspace.edit("dir/deep/h", "world", "there"))
       expect(await text(workspace, "dir/deep/h")).toBe("hello\nthere\n")
       expect(await failure(workspace.edit("dir/deep/h", "absent", "x"))).toMatchObject({

@@ -9,6 +9,7 @@ import { afterEach } from "vitest"
 import { openLayerStore, type LayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { newId } from "../../src/base/Id.ts"
 import type { TreeChange } from "../../providers/layerfs/Tree.ts"
+import type { FileOperation } from "../../src/workspace/WorkspaceProvider.ts"
 import { latin } from "./storeChange.ts"
 import { sha256 } from "../../src/base/Digest.ts"
 
@@ -56,11 +57,16 @@ export const commitInto = async (
     keepTimes
   })
 
+/** Direct calls on a branch's head. */
+export const apply = (store: LayerStore, branch: string, operations: readonly FileOperation[]) =>
+  store.call("applyTo", { branch, operations, message: "test", operationId: newId("operation"), actor: {}, at: 1 })
+
 export interface Shown {
   readonly type: string
   readonly mode: number
   readonly mtimeNs: bigint
   readonly content: string
+  readonly length: number
   readonly inode: bigint
   readonly links: bigint
 }
@@ -91,6 +97,7 @@ export const readTree = (root: string): Map<string, Shown> => {
         mode: type === "symlink" ? 0 : Number(stat.mode & 0o7777n),
         mtimeNs: stat.mtimeNs,
         content,
+        length: Number(stat.size),
         inode: type === "directory" ? 0n : stat.ino,
         links: type === "directory" ? 0n : stat.nlink
       })

@@ -19,6 +19,7 @@ type Undo = () => Promise<void>
 const touches = (operation: FileOperation): readonly { readonly path: PathInput; readonly follow: boolean }[] => {
   switch (operation.op) {
     case "write":
+    case "splice":
     case "edit":
     case "chmod":
       return [{ path: operation.path, follow: true }]
@@ -40,6 +41,10 @@ const run = async (tree: Beneath, operation: FileOperation, index: number): Prom
   switch (operation.op) {
     case "write":
       return Direct.writeFile(tree, operation.path, operation.bytes, operation.mode)
+    case "splice": {
+      const { path: file, offset, deleteCount, bytes: data } = operation
+      return Direct.splice(tree, file, offset, deleteCount, typeof data === "string" ? Buffer.from(data) : data)
+    }
     case "edit":
       return Direct.edit(tree, operation.path, operation.find, operation.replace, index)
     case "remove":

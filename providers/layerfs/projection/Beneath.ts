@@ -29,9 +29,17 @@ export interface Place {
   readonly path: TreePath
 }
 
-export const pathError = (reason: PathError["reason"], path: TreePath): PathError => {
+/** `size` is that of the file where a range is what was wrong. */
+export const pathError = (reason: PathError["reason"], path: TreePath, size?: number): PathError => {
   const { path: text } = show(path)
-  return new PathError({ message: messages[reason], remedy: remedies[reason], reason, path: text })
+  const message = size === undefined ? messages[reason] : `${messages[reason]} It has ${size} bytes.`
+  return new PathError({
+    message,
+    remedy: remedies[reason],
+    reason,
+    path: text,
+    ...(size === undefined ? {} : { size })
+  })
 }
 
 const messages: Record<PathError["reason"], string> = {
@@ -43,6 +51,8 @@ const messages: Record<PathError["reason"], string> = {
   loop: "The path runs through more than 40 links.",
   invalid: "The path or a number given with it is not valid.",
   invalidMode: "This is no file mode.",
+  outOfBounds: "The range does not lie inside the file.",
+  tooLarge: "This is more than one call hands out.",
   renameDirectory: "This directory comes from the base and cannot be renamed in one step.",
   denied: "The file's mode does not allow this."
 }
@@ -53,8 +63,10 @@ const remedies: Record<PathError["reason"], string> = {
   exists: "Remove it first, or choose another name.",
   notEmpty: "Remove what it holds first.",
   loop: "Remove the circle of links.",
-  invalid: "Give a relative path inside the workspace, without NUL bytes, and an offset within the file.",
+  invalid: "Give a relative path inside the workspace, without NUL bytes, and whole numbers from 0.",
   invalidMode: "Give permission bits from 0 to 0o7777.",
+  outOfBounds: "Look at the size with `stat`, then give a range inside it.",
+  tooLarge: "Read it in parts, inside the workspace or at a commit.",
   renameDirectory: "Use `move`, which copies and removes, or list the directory in `ownDirs`.",
   denied: "Change the mode with an `exec` of chmod first."
 }

@@ -135,11 +135,11 @@ const shiftTail = async (descriptor: number, from: number, size: number, by: num
 }
 
 export const splice = (tree: Beneath, path: PathInput, offset: number, deleteCount: number, bytes: Uint8Array) => {
+  checkOperation({ op: "splice", path, offset, deleteCount, bytes })
   if (!(bytes instanceof Uint8Array)) throw pathError("invalid", inputPath(path, tree.mountPath))
   return withFile(openFile(tree, path, O_RDWR), async (descriptor) => {
     const size = fs.fstatSync(descriptor).size
-    const valid = Number.isSafeInteger(offset) && Number.isSafeInteger(deleteCount) && offset >= 0 && deleteCount >= 0
-    if (!valid || offset + deleteCount > size) throw pathError("invalid", inputPath(path, tree.mountPath))
+    if (offset + deleteCount > size) throw pathError("outOfBounds", inputPath(path, tree.mountPath), size)
     const by = bytes.length - deleteCount
     await shiftTail(descriptor, offset + deleteCount, size, by)
     await writeAll(descriptor, bytes, offset)
