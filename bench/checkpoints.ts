@@ -67,7 +67,7 @@ const tenEditsRow = async ({ provider, base, scratch }: Bench, yardstickName: st
         faults.add("ten edits made no commit")
         continue
       }
-      const changes = await Effect.runPromise(provider.diff(head, saved.commit))
+      const { changes } = await Effect.runPromise(provider.diff(head, saved.commit))
       if (changes.length !== expected.size || changes.some((change) => !expected.has(change.path))) {
         faults.add("the commit holds other changes than the ten edits")
       }

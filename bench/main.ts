@@ -1,5 +1,5 @@
 /**
- * `npm run -s bench -- AREA [--json] [--tree PATH | --files N --megabytes M --seed S]`: raw figures of one area.
+ * `npm run -s bench -- AREA [--json] [--tree PATH | --files N --megabytes M --seed S] [--repo PATH]`: raw figures of one area.
  * Promise: one JSON object with --json, a table without it; progress goes to stderr; bad arguments change nothing.
  * Rules: workspaces.md, "Figures"; principle 7.
  */
@@ -24,6 +24,8 @@ export interface BenchOptions {
   readonly runs: number
   /** Only rows whose id starts with this. */
   readonly only: string | undefined
+  /** A git repository whose last states are measured instead of generated ones. */
+  readonly repo: string | undefined
   readonly progress: (text: string) => void
 }
 
@@ -35,11 +37,12 @@ interface Area {
 
 const areas: Readonly<Record<string, () => Promise<Area>>> = {
   governance: () => import("./governance.ts"),
+  layerfs: () => import("./layerfs.ts"),
   workspace: () => import("./workspace.ts")
 }
 
 const usage =
-  "Use `npm run -s bench -- AREA [--json] [--tree PATH | --files N --megabytes M --seed S] [--runs N] [--only ROW]`."
+  "Use `npm run -s bench -- AREA [--json] [--tree PATH | --files N --megabytes M --seed S] [--runs N] [--only ROW] [--repo PATH]`."
 
 class BadArgument extends Error {}
 
@@ -62,7 +65,8 @@ const readArguments = (argv: readonly string[]) => {
         megabytes: { type: "string" },
         seed: { type: "string" },
         runs: { type: "string" },
-        only: { type: "string" }
+        only: { type: "string" },
+        repo: { type: "string" }
       }
     })
   } catch (error) {
@@ -83,6 +87,12 @@ const main = async (argv: readonly string[]): Promise<void> => {
   if (values.tree !== undefined && (values.files ?? values.megabytes ?? values.seed) !== undefined) {
     throw new BadArgument("--tree excludes --files, --megabytes and --seed.")
   }
+  if (
+    values.repo !== undefined &&
+    (area !== "layerfs" || !statSync(values.repo, { throwIfNoEntry: false })?.isDirectory())
+  ) {
+    throw new BadArgument("--repo must name a git repository, and belongs to the area layerfs.")
+  }
   const root = dirname(dirname(fileURLToPath(import.meta.url)))
   const options: BenchOptions = {
     root,
@@ -92,6 +102,7 @@ const main = async (argv: readonly string[]): Promise<void> => {
     seed: wholeNumber("seed", values.seed, fullSize.seed, 0),
     runs: wholeNumber("runs", values.runs, 5, 1),
     only: values.only,
+    repo: values.repo === undefined ? undefined : resolve(values.repo),
     progress: (text) => console.error(`bench: ${text}`)
   }
   const measured = await load()

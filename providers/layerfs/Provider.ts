@@ -39,7 +39,7 @@ const storeManifest: Omit<Manifest, keyof ProjectionManifest | "durability"> = {
   merge: false,
   conflictReport: false,
   history: true,
-  blame: false,
+  blame: true,
   collect: false,
   quota: true,
   crossMachine: false
@@ -149,7 +149,6 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
     branch: (id) => call("branch", { id }).pipe(Effect.map(branchInfo)),
     commit: (ref) => call("resolve", { ref }).pipe(Effect.map(commitInfo)),
     ...historyCalls({ call, cancellable, branchInfo, now }),
-    diff: (from, to) => call("diff", { from, to }),
     readAt: (ref, path, range) =>
       call("readAt", { ref, path: fromInput(path), ...(range === undefined ? {} : { range }) }),
     listAt: (ref, path) =>
@@ -201,7 +200,6 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
       call("exportPatch", { from, to, paths: paths === undefined ? null : paths.map(fromInput) }),
     importGit: () => unsupported("importGit"),
     merge: () => unsupported("merge"),
-    blame: () => unsupported("blame"),
     exportTar: () => unsupported("exportTar"),
     retire: () => unsupported("retire"),
     collect: unsupported("collect"),

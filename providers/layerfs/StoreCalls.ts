@@ -7,8 +7,8 @@ import type { Digest } from "../../src/base/Digest.ts"
 import type { TreePath } from "../../src/base/PathBytes.ts"
 import type {
   Actor,
-  Change,
   CheckpointOutcome,
+  DiffPage,
   ExportedPatch,
   FileOperation,
   ImportReceipt,
@@ -81,6 +81,35 @@ export interface LogQuestion extends Paged {
   readonly path: TreePath | null
 }
 
+export interface DiffQuestion extends Paged {
+  readonly from: string
+  readonly to: string
+  readonly path: TreePath | null
+}
+
+export interface BlameQuestion extends Paged {
+  readonly ref: string
+  readonly path: TreePath
+}
+
+/** A line (bytes as latin1) and where it comes from; lines count from 1. */
+export interface LineOrigin {
+  readonly line: number
+  readonly text: string
+  readonly commit: string
+  readonly path: TreePath
+  readonly originalLine: number
+}
+
+export interface BlameReply {
+  readonly commit: string
+  readonly path: TreePath
+  readonly totalLines: number
+  readonly lines: readonly LineOrigin[]
+  readonly commits: readonly CommitRow[]
+  readonly coarse: readonly string[]
+}
+
 export interface Calls {
   readonly open: (input: object) => Promise<object>
   readonly close: (input: object) => Promise<void>
@@ -135,8 +164,10 @@ export interface Calls {
     /** What there is of these bytes; all of them when absent. */
     readonly range?: ReadRange
   }) => Uint8Array
-  /** `RefNotFound`. In byte order of the paths. */
-  readonly diff: (input: { readonly from: string; readonly to: string }) => readonly Change[]
+  /** `RefNotFound`, `QueryInvalid`. In byte order of the paths; see `history/DiffPages.ts`. Can be cancelled. */
+  readonly diff: (input: DiffQuestion) => Promise<DiffPage>
+  /** `RefNotFound`, `PathError`, `OutsideWorkspace`, `NotText`, `QueryInvalid`. See `history/Blame.ts`. Can be cancelled. */
+  readonly blame: (input: BlameQuestion) => Promise<Answer<BlameReply>>
   /** One commit for the batch. `RefNotFound`, `HeadMoved`, `PathError`, `OutsideWorkspace`, `EditRefused`. */
   readonly applyTo: (
     input: CommitIntent & { readonly branch: string; readonly operations: readonly FileOperation[] }
@@ -186,7 +217,8 @@ export interface CallFailures {
   readonly look: E.RefNotFound | PathFailure
   readonly listAt: E.RefNotFound | PathFailure
   readonly readAt: E.RefNotFound | PathFailure
-  readonly diff: E.RefNotFound
+  readonly diff: E.RefNotFound | E.QueryInvalid
+  readonly blame: E.RefNotFound | E.NotText | E.QueryInvalid | PathFailure
   readonly applyTo: E.RefNotFound | E.HeadMoved | E.EditRefused | PathFailure
   readonly treeDigest: E.RefNotFound
   readonly exportPatch: E.RefNotFound | E.Unavailable

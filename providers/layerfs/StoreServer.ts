@@ -10,13 +10,12 @@ import { fullProfile } from "../../src/workspace/TreeDigest.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { commitChanges, type CommitContext, commitEdit, refNotFound } from "./CommitBuilder.ts"
-import { checkpoint, preview, toChange } from "./Checkpoint.ts"
+import { checkpoint, preview } from "./Checkpoint.ts"
 import { contentDigestOf } from "./ContentDigest.ts"
 import { digestOfRoot } from "./RootDigest.ts"
 import { applyOperations } from "./DirectCalls.ts"
 import { exportPatch, removeAbandonedScratch } from "./ExportPatch.ts"
 import { pathError, resolvePath } from "./Lookup.ts"
-import { diffTrees } from "./TreeDiff.ts"
 import { readStats, verifyStore } from "./Verify.ts"
 import { encodeError } from "./ErrorTransfer.ts"
 import { longestRead, readContent, readRange } from "./FileContent.ts"
@@ -28,6 +27,8 @@ import { ProgressMeter } from "./ProgressMeter.ts"
 import { acquirePack, hasAbandonedPacks, type PackAppender, reclaimPacks, releasePack } from "./PackFile.ts"
 import { ObjectReader } from "./ObjectReader.ts"
 import { ObjectWriter } from "./PackedObjects.ts"
+import { blame } from "./history/Blame.ts"
+import { DiffPages } from "./history/DiffPages.ts"
 import { readBranches, readLog } from "./history/Log.ts"
 import type { History } from "./history/Question.ts"
 import type { CommitRow } from "./RefStore.ts"
@@ -140,6 +141,7 @@ const look = (store: OpenStore, ref: string, path: TreePath, follow: boolean): F
 const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
   const { refs, trees, reader } = store
   const history = ({ cancelled }: CallScope): History => ({ refs, trees, reader, cancelled })
+  const diffs = new DiffPages()
   return {
     storeId: () => refs.storeId(),
     importDirectory: async (input, scope) => {
@@ -209,7 +211,13 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
           : readRange(reader, content, offset, length)
       )
     },
-    diff: ({ from, to }) => diffTrees(trees, store.resolve(from).root, store.resolve(to).root).map(toChange),
+    diff: (input, scope) => diffs.page(history(scope), input),
+    blame: (input, scope) =>
+      blame(history(scope), input, (commit) => {
+        const found = look(store, commit.id, input.path, true)
+        if (found.entry.type !== "file") throw pathError("notAFile", input.path)
+        return found.path
+      }),
     applyTo: (input) =>
       store.commit((context) => {
         const branch = refs.branch(input.branch)

@@ -1,11 +1,12 @@
 /**
  * What differs between two roots.
  * Promise: equal subtrees are skipped by their id, so the cost follows the change and not the tree; every changed path is
- * listed once, in byte order of the paths. Rules: W3 (diff), L3, L14.
+ * told once, in byte order of the paths, and the telling can begin behind any path. Rules: W3 (diff), L3, L14.
  */
 import type { Digest } from "../../src/base/Digest.ts"
-import { compare, join, type TreePath } from "../../src/base/PathBytes.ts"
+import { join, type TreePath } from "../../src/base/PathBytes.ts"
 import type { Change } from "../../src/workspace/WorkspaceProvider.ts"
+import { entryAt } from "./history/TreeAt.ts"
 import type { StoredTrees } from "./StoredTrees.ts"
 import type { StoredEntry } from "./TreeCodec.ts"
 
@@ -14,6 +15,13 @@ export interface TreeDifference {
   readonly kind: Change["kind"]
   readonly before: StoredEntry | null
   readonly after: StoredEntry | null
+}
+
+export interface DiffBounds {
+  /** Only what comes behind this path in byte order. */
+  readonly behind?: TreePath | undefined
+  /** Only this path and what lies below it. */
+  readonly below?: TreePath | undefined
 }
 
 const modeOf = (entry: StoredEntry): number => (entry.type === "symlink" ? 0 : entry.mode)
@@ -26,51 +34,80 @@ const sameContent = (a: StoredEntry, b: StoredEntry): boolean => {
   return a.type === "directory" && b.type === "directory"
 }
 
-export const diffTrees = (trees: StoredTrees, from: Digest, to: Digest): TreeDifference[] => {
-  const found: TreeDifference[] = []
-  const oneSided = (entry: StoredEntry, path: TreePath, kind: "added" | "removed"): void => {
-    found.push({ path, kind, before: kind === "removed" ? entry : null, after: kind === "added" ? entry : null })
-    if (entry.type !== "directory") return
-    for (const child of trees.tree(entry.id).entries) oneSided(child, join(path, child.name), kind)
+/** How the entry itself differs; what lies below a directory is told on its own. */
+const differs = (
+  before: StoredEntry | undefined,
+  after: StoredEntry | undefined,
+  path: TreePath
+): TreeDifference | undefined => {
+  if (before === undefined) return after && { path, kind: "added", before: null, after }
+  if (after === undefined) return { path, kind: "removed", before, after: null }
+  if (before.type !== after.type) return { path, kind: "typeChanged", before, after }
+  if (!sameContent(before, after)) return { path, kind: "modified", before, after }
+  return modeOf(before) === modeOf(after) ? undefined : { path, kind: "modeChanged", before, after }
+}
+
+const directoryOf = (entry: StoredEntry | undefined): Digest | undefined =>
+  entry?.type === "directory" ? entry.id : undefined
+
+/** The differences one by one, in byte order of the paths. */
+export function* walkDiff(
+  trees: StoredTrees,
+  from: Digest,
+  to: Digest,
+  { behind, below = "" }: DiffBounds = {}
+): Generator<TreeDifference> {
+  /** Everything below this directory comes before the place where the telling begins. */
+  const isPassed = (path: TreePath): boolean =>
+    behind !== undefined && `${path}/` <= behind && !behind.startsWith(`${path}/`)
+
+  function* pair(before: StoredEntry | undefined, after: StoredEntry | undefined, path: TreePath) {
+    const found = differs(before, after, path)
+    if (found !== undefined && (behind === undefined || path > behind)) yield found
   }
-  const both = (before: StoredEntry, after: StoredEntry, path: TreePath): void => {
-    if (before.type !== after.type) {
-      // The old subtree goes with its root entry; its children are listed as removed, the new one's as added.
-      found.push({ path, kind: "typeChanged", before, after })
-      if (before.type === "directory") {
-        for (const child of trees.tree(before.id).entries) oneSided(child, join(path, child.name), "removed")
-      }
-      if (after.type === "directory") {
-        for (const child of trees.tree(after.id).entries) oneSided(child, join(path, child.name), "added")
-      }
-      return
-    }
-    if (!sameContent(before, after)) found.push({ path, kind: "modified", before, after })
-    else if (modeOf(before) !== modeOf(after)) found.push({ path, kind: "modeChanged", before, after })
-    if (before.type === "directory" && after.type === "directory") directories(before.id, after.id, path)
-  }
-  const directories = (a: Digest, b: Digest, path: TreePath): void => {
+
+  function* directories(a: Digest | undefined, b: Digest | undefined, path: TreePath): Generator<TreeDifference> {
     if (a === b) return
-    const before = trees.tree(a).entries
-    const after = trees.tree(b).entries
+    const before = a === undefined ? [] : trees.tree(a).entries
+    const after = b === undefined ? [] : trees.tree(b).entries
+    /**
+     * Directories whose content comes later: `x/` sorts behind names that go on with a byte below the slash, such as `x-y`. One
+     * that was put aside later comes first, because its name begins with that of the one before.
+     */
+    const aside: { readonly name: TreePath; readonly a: Digest | undefined; readonly b: Digest | undefined }[] = []
     let i = 0
     let j = 0
-    while (i < before.length || j < after.length) {
+    while (i < before.length || j < after.length || aside.length > 0) {
       const x = before[i]
       const y = after[j]
-      if (y === undefined || (x !== undefined && x.name < y.name)) {
-        oneSided(x!, join(path, x!.name), "removed")
-        i += 1
-      } else if (x === undefined || y.name < x.name) {
-        oneSided(y, join(path, y.name), "added")
-        j += 1
-      } else {
-        both(x, y, join(path, x.name))
-        i += 1
-        j += 1
+      const name = x === undefined || (y !== undefined && y.name < x.name) ? y?.name : x.name
+      const open = aside.at(-1)
+      if (open !== undefined && (name === undefined || `${open.name}/` < name)) {
+        aside.pop()
+        yield* directories(open.a, open.b, join(path, open.name))
+        continue
       }
+      const one = x?.name === name ? x : undefined
+      const other = y?.name === name ? y : undefined
+      if (one !== undefined) i += 1
+      if (other !== undefined) j += 1
+      const at = join(path, name!)
+      yield* pair(one, other, at)
+      const [p, q] = [directoryOf(one), directoryOf(other)]
+      if (p !== q && !isPassed(at)) aside.push({ name: name!, a: p, b: q })
     }
   }
-  directories(from, to, "")
-  return found.sort((a, b) => compare(a.path, b.path))
+
+  if (below === "") {
+    yield* directories(from, to, "")
+    return
+  }
+  const before = entryAt(trees, from, below)
+  const after = entryAt(trees, to, below)
+  yield* pair(before, after, below)
+  yield* directories(directoryOf(before), directoryOf(after), below)
 }
+
+export const diffTrees = (trees: StoredTrees, from: Digest, to: Digest): TreeDifference[] => [
+  ...walkDiff(trees, from, to)
+]

@@ -10,7 +10,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { checkHistory } from "../../test/journey/historyCheck.ts"
 import { faultsOf, historyOf, makeTiny, startTiny } from "../../test/journey/tiny.ts"
-import { seededRandom } from "../../test/layerfs/storeKills.ts"
+import { seededRandom } from "../../test/seededRandom.ts"
 import type { SoakOptions, SoakResult } from "../soak.ts"
 
 /** Each name in the order in which it was passed, with how often it had been passed by then. */

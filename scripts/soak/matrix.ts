@@ -6,7 +6,7 @@
 import { crashPoints } from "../../src/base/CrashPointList.ts"
 import { faultPoints } from "../../src/base/FaultPoint.ts"
 import { faultsAfterFailedWrite, faultsOf, makeTiny, startTiny } from "../../test/journey/tiny.ts"
-import { seededRandom } from "../../test/layerfs/storeKills.ts"
+import { seededRandom } from "../../test/seededRandom.ts"
 import type { SoakOptions, SoakResult } from "../soak.ts"
 import { measureTiny } from "./demo.ts"
 

@@ -6,7 +6,15 @@
  */
 import type { Readable, Writable } from "node:stream"
 import type { PathInput, ShownPath } from "../base/PathBytes.ts"
-import type { BranchPage, LogOptions, LogPage, PageOptions } from "../workspace/HistoryValues.ts"
+import type {
+  BlamePage,
+  BranchPage,
+  DiffOptions,
+  DiffPage,
+  LogOptions,
+  LogPage,
+  PageOptions
+} from "../workspace/HistoryValues.ts"
 import type {
   Actor,
   BranchInfo,
@@ -169,7 +177,9 @@ export interface WorkspaceCalls {
   readonly branches: (ref: From, options?: CallOptions & PageOptions) => Promise<BranchPage>
   /** The commits that a ref, or several, grew from; newest first, in pages. */
   readonly log: (ref: From | readonly From[], options?: CallOptions & LogOptions) => Promise<LogPage>
-  readonly diff: (from: From, to: From, options?: CallOptions) => Promise<readonly Change[]>
+  readonly diff: (from: From, to: From, options?: CallOptions & DiffOptions) => Promise<DiffPage>
+  /** The commit of each line of a file, through renames. */
+  readonly blame: (ref: From, path: PathInput, options?: CallOptions & PageOptions) => Promise<BlamePage>
   /** The whole file, or what there is of a range of it. At most 2 GiB in one call. */
   readonly readAt: (ref: From, path: PathInput, options?: CallOptions & ReadRange) => Promise<Uint8Array>
   readonly listAt: (ref: From, path?: PathInput, options?: CallOptions) => Promise<readonly FileStat[]>

@@ -10,7 +10,6 @@ import { Unsupported } from "./WorkspaceError.ts"
 const remedies = {
   importGit: "Check the repository out into a directory and give that to `importDirectory`.",
   merge: "Fork the newer head and apply the other side's patch there (`exportPatch`).",
-  blame: "Use `log` and `diff`: every commit names the call, agent and goal that made it.",
   exportTar: "Use `exportDirectory`, then pack the directory with tar.",
   retire: "Leave the branch: it costs one row.",
   collect: "Leave the store: nothing is ever freed from it; a new one can be made from an export."

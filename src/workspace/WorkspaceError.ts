@@ -150,6 +150,14 @@ export class QueryInvalid extends Schema.TaggedError<QueryInvalid>()("QueryInval
   field: Schema.Literals(["ref", "path", "pattern", "limit", "after"])
 }) {}
 
+/** The file has no lines to blame: it is binary, or larger than `limitBytes`. */
+export class NotText extends Schema.TaggedError<NotText>()("NotText", {
+  ...errorFields("NOT_TEXT"),
+  reason: Schema.Literals(["binary", "tooLarge"]),
+  path: Schema.String,
+  limitBytes: Schema.Number
+}) {}
+
 /** A stored object does not match its id. Not a byte of it was handed out (L10). */
 export class ObjectDamaged extends Schema.TaggedError<ObjectDamaged>()("ObjectDamaged", {
   ...errorFields("OBJECT_DAMAGED"),
@@ -205,6 +213,7 @@ export const workspaceErrors = {
   StoreLocation,
   ImportRefused,
   QueryInvalid,
+  NotText,
   ObjectDamaged,
   ExportRefused,
   StoreQuotaExceeded,

@@ -14,7 +14,7 @@ import type { Busy, StorageFailure, StoreMoved } from "../sqlite/Database.ts"
 import type { SpawnEnvironment, SpawnFailed, SpawnedProcess, SpawnOptions } from "../base/Spawn.ts"
 import type { Candidate, CandidateOpening } from "./Candidate.ts"
 import type * as E from "./WorkspaceError.ts"
-import type { BranchPage, LogOptions, LogPage, PageOptions } from "./HistoryValues.ts"
+import type { BlamePage, BranchPage, DiffOptions, DiffPage, LogOptions, LogPage, PageOptions } from "./HistoryValues.ts"
 import type {
   Actor,
   BranchInfo,
@@ -234,7 +234,21 @@ export interface WorkspaceProvider {
     ref: Ref | readonly Ref[],
     options?: LogOptions
   ) => Effect.Effect<LogPage, E.RefNotFound | E.QueryInvalid | StoreError>
-  readonly diff: (from: Ref, to: Ref) => Effect.Effect<readonly Change[], E.RefNotFound | StoreError>
+  /** What differs between two states, 1,000 changes a page; equal subtrees are skipped unread. */
+  readonly diff: (
+    from: Ref,
+    to: Ref,
+    options?: DiffOptions
+  ) => Effect.Effect<DiffPage, E.RefNotFound | E.QueryInvalid | StoreError>
+  /**
+   * The commit of each line of a file, through renames and both parents of a merge; 1,000 lines a page. A line that was copied from
+   * another file that stayed belongs to the commit that copied it. `NotText`: binary, or above 4 MiB (L3).
+   */
+  readonly blame: (
+    ref: Ref,
+    path: PathInput,
+    options?: PageOptions
+  ) => Effect.Effect<BlamePage, E.RefNotFound | E.NotText | E.QueryInvalid | PathFailure | StoreError>
   /** The whole file, or what there is of a range of it, which reads only what the range lies in. At most 2 GiB in one call. */
   readonly readAt: (
     ref: Ref,
@@ -304,7 +318,6 @@ export interface WorkspaceProvider {
     readonly revision?: string
   }) => Effect.Effect<never, E.Unsupported | StoreError>
   readonly merge: (from: Ref, into: Ref) => Effect.Effect<never, E.Unsupported | StoreError>
-  readonly blame: (ref: Ref, path: PathInput) => Effect.Effect<never, E.Unsupported | StoreError>
   readonly exportTar: (ref: Ref, target: string) => Effect.Effect<never, E.Unsupported | StoreError>
   readonly retire: (branch: string) => Effect.Effect<never, E.Unsupported | StoreError>
   readonly collect: Effect.Effect<never, E.Unsupported | StoreError>

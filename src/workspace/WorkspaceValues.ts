@@ -177,6 +177,10 @@ export interface Change extends ShownPath {
   readonly kind: "added" | "modified" | "removed" | "typeChanged" | "modeChanged"
   readonly before: { readonly type: EntryType; readonly mode: number; readonly size: number } | null
   readonly after: { readonly type: EntryType; readonly mode: number; readonly size: number } | null
+  /** Where an added entry was: it has gone there, unchanged. Only in a page of `diff`. */
+  readonly from?: ShownPath
+  /** Where a removed entry is. */
+  readonly to?: ShownPath
 }
 
 /** One step of `apply`: all of a batch, or nothing. */

@@ -3,7 +3,7 @@ import { expect, it } from "vitest"
 import { seed as seedOf } from "../governance/authority.ts"
 import { canCutPower, cutPower } from "./powerCut.ts"
 import { scratch } from "./storeFixture.ts"
-import { seededRandom } from "./storeKills.ts"
+import { seededRandom } from "../seededRandom.ts"
 
 it.skipIf(!canCutPower(scratch()))(
   "L8 after a power cut every acknowledged commit is there; with the durability `normal`, which does not promise it, the same cut loses some",

@@ -1,7 +1,7 @@
 /** Git at work inside a workspace: many committers at once, one of them killed. Rules: C6; W11, W19, L10. */
 import * as Effect from "effect/Effect"
 import { expect, it } from "vitest"
-import { seededRandom } from "./storeKills.ts"
+import { seededRandom } from "../seededRandom.ts"
 import { forkOf, ground, run, shell, treeAt, using } from "./projFixture.ts"
 
 const committers = 8

@@ -15,14 +15,7 @@ import { latin, logOf } from "./storeChange.ts"
 
 const program = await oneFile(fileURLToPath(new URL("./storeCrashChild.ts", import.meta.url)))
 
-/** A number below `below`, from a seed (the constants are those of Numerical Recipes, 3rd ed., 7.1.2). */
-export const seededRandom = (seed: number): ((below: number) => number) => {
-  let state = seed >>> 0
-  return (below) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
-    return Math.floor((state / 2 ** 32) * below)
-  }
-}
+export { seededRandom } from "../seededRandom.ts"
 
 export interface Said {
   readonly commit?: string

@@ -43,7 +43,7 @@ describe("the manifest", () => {
       merge: false,
       conflictReport: false,
       history: true,
-      blame: false,
+      blame: true,
       collect: false,
       quota: true,
       durability: "full",
@@ -53,7 +53,6 @@ describe("the manifest", () => {
     const lacking = {
       importGit: fs.importGit({ repository: "/r" }),
       merge: fs.merge(branch.id, branch.id),
-      blame: fs.blame(branch.id, "b"),
       exportTar: fs.exportTar(branch.id, "/t.tar"),
       retire: fs.retire(branch.id),
       collect: fs.collect
@@ -127,7 +126,7 @@ describe("direct calls on a branch", () => {
       ])
     )
     expect(done).toMatchObject({ outcome: "committed" })
-    const changes = await run(fs.diff(branch.base, branch.id))
+    const { changes } = await run(fs.diff(branch.base, branch.id))
     expect(changes.map((change) => [change.path, change.kind])).toEqual([
       ["b", "removed"],
       ["c", "added"],
