@@ -7,7 +7,7 @@ import * as Result from "effect/Result"
 import { type CoppiceError, isCoppiceError } from "../../src/base/CoppiceError.ts"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { faultPoint } from "../../src/base/FaultPoint.ts"
-import { canonicalJson, type Json, sha256 } from "../../src/base/Digest.ts"
+import { canonicalJson, isWhole, type Json, sha256 } from "../../src/base/Digest.ts"
 import { newId, newToken } from "../../src/base/Id.ts"
 import { IdempotencyKeyReuse, InvalidInput } from "../../src/governance/GovernanceError.ts"
 import type {
@@ -182,7 +182,7 @@ export class SqliteAuthority implements AuthorityStore {
     decidedAt: (now: number) => void
   ): { readonly outcome: CommandOutcome; readonly head: Head } {
     const { id, module: name, type } = command ?? {}
-    if (![id, name, type].every((text) => typeof text === "string") || id === "") {
+    if (![id, name, type].every((text) => typeof text === "string" && isWhole(text)) || id === "") {
       throw new Refusal(
         new InvalidInput({
           command: typeof type === "string" ? type : "commit",

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import { type CoppiceError, isCoppiceError } from "../base/CoppiceError.ts"
-import type { Json } from "../base/Digest.ts"
+import { isWhole, type Json } from "../base/Digest.ts"
 import { newId } from "../base/Id.ts"
 import type { Busy, StorageFailure, StoreMoved } from "../sqlite/Database.ts"
 import { type IdempotencyKeyReuse, InvalidInput, type NotPublic } from "./GovernanceError.ts"
@@ -164,11 +164,14 @@ export const writeObserved = <Input extends object, Reply extends object, E exte
   Effect.flatMap(Authority, (authority) => {
     if (typeof input !== "object" || input === null) return Effect.fail(noInput(type))
     const { commandId, ...payload } = input
-    if (commandId !== undefined && (typeof commandId !== "string" || commandId === "" || commandId.length > 300)) {
+    if (
+      commandId !== undefined &&
+      (typeof commandId !== "string" || commandId === "" || commandId.length > 300 || !isWhole(commandId))
+    ) {
       return Effect.fail(
         new InvalidInput({
           command: type,
-          message: `${type}: the command id is not a text of 1 to 300 characters`,
+          message: `${type}: the command id is not a text of 1 to 300 characters, all of them whole`,
           remedy: "Give a string, or leave it out for a new command. Nothing was changed."
         })
       )

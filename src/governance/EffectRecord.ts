@@ -186,13 +186,13 @@ export function* loadUnresolvedOf(todo: string): Load<readonly string[]> {
   return found.map((row) => String(row["id"]))
 }
 
-/** Nothing is completed while an effect of it is unresolved (G61). */
+/** Nothing is completed or retired while an effect of it is unresolved (G61). */
 export const noneUnresolved = (id: string, effects: readonly string[]): Result.Result<undefined, EffectUnresolved> =>
   effects.length === 0
     ? Result.succeed(undefined)
     : Result.fail(
         new EffectUnresolved({
-          message: `${id} is not complete: what became of ${effects.join(", ")} is not known.`,
+          message: `${id} does not end yet: what became of ${effects.join(", ")} is not known.`,
           remedy:
             "Activate the provider, which reads them back, or let a person who looked say so with Effects.resolve or Effects.confirmStopped.",
           id,

@@ -55,11 +55,32 @@ const openGates: FrontierKind = {
 }
 
 /** A bound that is held for something other than a turn: whatever it was held for has no known end. */
-const heldBounds = openRows("reservation", "reservation", "state = 'open' AND turn IS NULL")
+const freeBounds = openRows("reservation", "reservation", "state = 'open' AND turn IS NULL")
+
+/** The same, of those that name a turn and are not the one which that turn brings: nothing of the turn ends them. */
+const boundsBeside = openRows(
+  "reservation",
+  "reservation",
+  "state = 'open' AND turn IS NOT NULL " +
+    "AND NOT EXISTS (SELECT 1 FROM turn t WHERE t.id = reservation.turn AND t.reservation = reservation.id)"
+)
+
+const heldBounds: FrontierKind = {
+  kind: "reservation",
+  *load(goal, now) {
+    const free = yield* freeBounds.load(goal, now)
+    const beside = yield* boundsBeside.load(goal, now)
+    return { ...free, count: free.count + beside.count, ids: [...free.ids, ...beside.ids].slice(0, mostNamed) }
+  }
+}
 
 /** Added in step 3: a goal with many finished things is asked for its open ones in one step each. */
 export const frontierIndexes =
   "CREATE INDEX reservation_open ON reservation (goal, id) WHERE state = 'open' AND turn IS NULL;"
+
+/** Added in step 4. */
+export const boundsBesideIndex =
+  "CREATE INDEX reservation_beside ON reservation (goal, id) WHERE state = 'open' AND turn IS NOT NULL;"
 
 /** Every kind that can keep a goal open. */
 export const frontierKinds: readonly FrontierKind[] = [

@@ -10,8 +10,17 @@ import { loadEvidence, ofGoal } from "./Evidence.ts"
 import { IdText, Ids, Reason } from "./Field.ts"
 import { loadFrontier, mostNamed, type OpenPart, undeliveredPart } from "./Frontier.ts"
 import { loadOpenGates } from "./GateRecord.ts"
-import { activeGoal, type Closure, type Goal, goalCommands, type GoalRecord, loadGoal, showGoal } from "./Goal.ts"
-import { FrontierNotEmpty, type GoalNotActive, type NotFound, notFound } from "./GovernanceError.ts"
+import {
+  activeGoal,
+  type Closure,
+  type Goal,
+  goalCommands,
+  type GoalRecord,
+  loadGoal,
+  loadWaiting,
+  showGoal
+} from "./Goal.ts"
+import { FrontierNotEmpty, GoalNotActive, type NotFound, notFound } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler } from "./Handler.ts"
 import type { Load } from "./Module.ts"
 import { loadObligations, type ObligationRecord } from "./ObligationRecord.ts"
@@ -31,23 +40,41 @@ const notEmpty = (goal: string, parts: readonly OpenPart[]): FrontierNotEmpty =>
     parts
   })
 
+/** The same reason and the same evidence, in whatever order it is named. */
+const sameClosure = (closure: Closure | null, reason: string, evidence: readonly string[]): boolean =>
+  closure?.reason === reason &&
+  [...new Set(closure.evidence)].toSorted().join("\n") === [...new Set(evidence)].toSorted().join("\n")
+
+const otherClosure = (goal: GoalRecord): GoalNotActive =>
+  new GoalNotActive({
+    message: `Goal ${goal.id} was completed before, with another reason or other evidence.`,
+    remedy: "It stays as it was completed: read its closure with Goals.get.",
+    goal: goal.id,
+    state: goal.state,
+    waiting: []
+  })
+
 const complete = handler({
   type: "completeGoal",
   payload: CompleteGoal,
   *load(input, now) {
+    const goal = yield* loadGoal(input.goal)
     return {
-      goal: yield* loadGoal(input.goal),
+      goal,
+      waiting: yield* loadWaiting(goal, now),
       parts: yield* loadFrontier(input.goal, now),
       evidence: yield* loadEvidence(input.closure.evidence ?? [])
     }
   },
-  decide: ({ goal: found, parts, evidence: shown }, input, { now }) =>
+  decide: ({ goal: found, waiting, parts, evidence: shown }, input, { now }) =>
     Result.gen(function* () {
       const evidence = input.closure.evidence ?? []
-      if (found?.state === "completed" && found.closure?.reason === input.closure.reason) {
-        return decided([], showGoal(found))
+      if (found?.state === "completed") {
+        return sameClosure(found.closure, input.closure.reason, evidence)
+          ? decided([], showGoal(found))
+          : yield* Result.fail(otherClosure(found))
       }
-      const goal = yield* activeGoal(found, input.goal)
+      const goal = yield* activeGoal(found, input.goal, waiting)
       yield* ofGoal(goal.id, evidence, shown)
       if (parts.length > 0) return yield* Result.fail(notEmpty(goal.id, parts))
       const closure: Closure = { reason: input.closure.reason, evidence, closedAt: now }
@@ -119,9 +146,9 @@ export const Goals = {
   ),
   /**
    * Completes a goal, for good: `closure.reason` says why it is done, `closure.evidence` names what shows it. Nothing may be open below
-   * it, and what cannot be read counts as open. Completing it again for the same reason changes nothing.
-   * Errors: `FrontierNotEmpty` (`parts` names everything that is open), `GoalNotActive` (resume a paused goal first; a completed one
-   * stays as it is), `NotFound` (goal, evidence).
+   * it, and what cannot be read counts as open. Completing it again with the same reason and evidence changes nothing.
+   * Errors: `FrontierNotEmpty` (`parts` names everything that is open), `GoalNotActive` (resume a paused goal first, `waiting` names
+   * what waits with it; one that was completed otherwise stays as it is), `NotFound` (goal, evidence).
    */
   complete: writer<typeof CompleteGoal.Type, Goal, FrontierNotEmpty | GoalNotActive | NotFound>("work", "completeGoal")
 }

@@ -106,16 +106,40 @@ interface SpendState {
   readonly turn: string | undefined
   readonly lease: LeaseRecord | undefined
   readonly counted: ReadonlySet<string>
+  /** The first of todo, turn and agent that the cost is said to be of and that is none of the goal. */
+  readonly unknown: NotFound | undefined
 }
 
 const loadAgent = (goal: string, agent: string | null | undefined): Load<AgentRecord | undefined> =>
   agentTable.first("goal = ? AND agent_id = ?", goal, agent ?? "")
+
+interface Owners {
+  readonly goal: string
+  readonly todo?: string | undefined
+  readonly turn?: string | undefined
+  readonly agent?: string | undefined
+}
+
+/** A cost belongs to work and agents of the goal that pays it, or nobody would find it there. */
+function* loadUnknown({ goal, todo, turn, agent }: Owners): Load<NotFound | undefined> {
+  for (const [kind, id] of [
+    ["todo", todo],
+    ["turn", turn]
+  ] as const) {
+    if (id === undefined) continue
+    if ((yield* row(`SELECT 1 FROM ${kind} WHERE id = ? AND goal = ?`, id, goal)) === undefined) {
+      return notFound(kind, id)
+    }
+  }
+  return agent !== undefined && (yield* loadAgent(goal, agent)) === undefined ? notFound("agent", agent) : undefined
+}
 
 function* loadSpend(
   input: {
     readonly goal: string
     readonly effectId: string
     readonly todo?: string | undefined
+    readonly turn?: string | undefined
     readonly agent?: string | undefined
     readonly reservation?: string | undefined
     readonly usage?: UsageReport | undefined
@@ -131,7 +155,8 @@ function* loadSpend(
     named,
     turn: named === undefined ? undefined : yield* loadTurnOf(named),
     lease: input.todo === undefined ? undefined : yield* loadLease(input.todo),
-    counted: yield* loadCounted(input.goal, input.usage)
+    counted: yield* loadCounted(input.goal, input.usage),
+    unknown: yield* loadUnknown(input)
   }
 }
 
@@ -167,6 +192,7 @@ const reserveCommand = handler({
   decide: (state, input, context) =>
     Result.gen(function* () {
       const goal = yield* activeGoal(state.goal, input.goal)
+      if (state.unknown !== undefined) return yield* Result.fail(state.unknown)
       if (input.todo !== undefined) yield* passWayOut(state.lease, input.fence, context.now)
       if (state.known !== undefined) return yield* Result.fail(sameEffect(state.known))
       const { accounts } = state
@@ -194,6 +220,7 @@ function* loadBooked(id: string, now: number) {
   const windowMs = goal === undefined ? null : limitsOf(goal).windowMs
   return {
     held,
+    turn: yield* loadTurnOf(held),
     accounts,
     counted: yield* loadTotals({ goal: held.goal, reservation: id, windowMs }, now),
     used: yield* usageTable.first("effect_id = ?", held.effectId)
@@ -224,6 +251,7 @@ const spendCommand = handler({
   decide: (state, input, context) =>
     Result.gen(function* () {
       if (state.goal === undefined) return yield* Result.fail(notFound("goal", input.goal))
+      if (state.unknown !== undefined) return yield* Result.fail(state.unknown)
       if (input.reservation !== undefined) {
         const named = state.named
         if (named === undefined || named.goal !== input.goal) {
@@ -276,7 +304,8 @@ const voidCommand = handler({
   decide: (state, input, { now }) => {
     if (state === undefined) return Result.fail(notFound("reservation", input.reservation))
     const { held, counted } = state
-    const undispatched = held.state === "open" && held.turn === null
+    // The bound of an open turn ends with the turn; one that only names a turn is nobody else's to give back.
+    const undispatched = held.state === "open" && state.turn === undefined
     if (!undispatched && held.state !== "spent") return Result.fail(closed(held))
     const taken = (undispatched ? voidReserved : voidSpent)(held, input.reason, now)
     // What has left the window leaves it no second time.
@@ -293,7 +322,10 @@ export const quotaHandlers: Handlers = { ...reserveCommand, ...spendCommand, ...
 
 /** Quota: bounds before, costs after, and what is owed in between. Amounts in US dollars and whole slots. */
 export const Quota = {
-  /** Holds an upper bound. Errors: `QuotaExceeded`, `BoundMissing`, `GoalNotActive`, `IdentityConflict` (effect used), lease errors. */
+  /**
+   * Holds an upper bound. Errors: `QuotaExceeded`, `BoundMissing`, `GoalNotActive`, `IdentityConflict` (effect used), `NotFound` (the
+   * goal, or no todo, turn or agent of it), lease errors.
+   */
   reserve: writer<
     typeof ReserveQuota.Type,
     Reservation,
@@ -301,7 +333,8 @@ export const Quota = {
   >("work", "reserveQuota"),
   /**
    * Records what an effect cost, once; what a turn cost is recorded by the turn. Errors: `ReservationClosed`, `IdentityConflict`
-   * (recorded under another reservation, or the effect of an open turn), `NotFound`, lease errors.
+   * (recorded under another reservation, or the effect of an open turn), `NotFound` (the goal, its reservation, or no todo, turn or
+   * agent of it), lease errors.
    */
   spend: writer<
     typeof SpendQuota.Type,

@@ -95,13 +95,17 @@ export const reserve = (
 export const Spend = Schema.Struct({ usd: Schema.Union([Usd, Schema.Literal("unknown")]), ...wholeAmounts })
 export type Spend = typeof Spend.Type
 
+const closedRemedies: Record<ReservationRecord["state"], string> = {
+  open: "Nothing of it is recorded yet: settle the turn that holds it, or end that with Turns.fail; without a turn, call Quota.spend.",
+  owed: "Its cost is unknown: settle it with Quota.trueUp once the cost is known.",
+  spent: "Its cost is recorded: read it with Quota.get. A further cost is a spend of its own effect.",
+  void: "It was given back, or its cost taken back. A cost is a spend of an effect of its own."
+}
+
 export const closed = (reservation: ReservationRecord): ReservationClosed =>
   new ReservationClosed({
     message: `Reservation ${reservation.id} is ${reservation.state}.`,
-    remedy:
-      reservation.state === "owed"
-        ? "Its cost is unknown: settle it with Quota.trueUp once the cost is known."
-        : "Its cost is recorded: read it with Quota.get. A further cost is a spend of its own effect.",
+    remedy: closedRemedies[reservation.state],
     reservation: reservation.id,
     state: reservation.state
   })

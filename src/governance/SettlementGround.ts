@@ -8,13 +8,14 @@ import { type AcceptanceRecord, apart, carries, invalid } from "./Acceptance.ts"
 import type { CandidateRecord } from "./CandidateRecord.ts"
 import type { EvidenceRecord } from "./Evidence.ts"
 import type { Fence } from "./Field.ts"
-import { EvidenceMissing, IdentityConflict, LeaseLost, notFound, PhaseOrder } from "./GovernanceError.ts"
+import { EvidenceMissing, IdentityConflict, LeaseLost, notFound } from "./GovernanceError.ts"
 import type { LeaseRecord } from "./Lease.ts"
 import type { DecideContext } from "./Module.ts"
 import { closed, type Spend, spendReserved, spendUnreserved } from "./QuotaLedger.ts"
 import type { ReservationRecord } from "./ReservationRecord.ts"
 import type { SettlementRecord } from "./SettlementRecord.ts"
 import type { TodoRecord } from "./TodoRecord.ts"
+import { besideNone } from "./TurnFence.ts"
 import { inPhase, type TurnRecord } from "./TurnRecord.ts"
 
 export interface Ground {
@@ -59,17 +60,7 @@ export const settledTurn = ({ turn, open, kept, held }: Ground, input: Settling,
           conflict(input.effectId, `This cost is held for turn ${whose}.`, `Settle it with \`turn\`: ${whose}.`)
         )
       }
-      if (open?.todo === input.fence.todo && open.phase !== "settle") {
-        return yield* Result.fail(
-          new PhaseOrder({
-            message: `Turn ${open.id} of ${open.agent} on this todo is in phase ${open.phase}; no settlement goes beside it.`,
-            remedy: "Settle the turn itself, or end it with Turns.fail and then settle what was done by hand.",
-            turn: open.id,
-            phase: open.phase,
-            asked: "settle"
-          })
-        )
-      }
+      yield* besideNone(open, input.fence.todo, "settle")
       return undefined
     }
     if (turn === undefined || turn.goal !== input.goal) return yield* Result.fail(notFound("turn", input.turn))
@@ -80,7 +71,10 @@ export const settledTurn = ({ turn, open, kept, held }: Ground, input: Settling,
       return yield* Result.fail(
         new LeaseLost({
           message: `Turn ${turn.id} was admitted at epoch ${turn.epoch}; the lease is at ${lease.epoch}.`,
-          remedy: "Take the turn over under the new lease with Turns.resume, then settle it.",
+          remedy:
+            turn.agent === lease.owner
+              ? "Take the turn over under the new lease with Turns.resume, then settle it."
+              : `It is a turn of ${turn.agent}, and ${lease.owner} holds the todo now: end it with Turns.fail, which records its cost.`,
           todo: turn.todo,
           epoch: turn.epoch,
           currentEpoch: lease.epoch,
@@ -142,7 +136,9 @@ export const payFor = (
           conflict(
             input.effectId,
             `A cost of effect ${input.effectId} is kept under reservation ${kept.id}.`,
-            "Name that reservation, or use the id of the other effect."
+            kept.state === "open"
+              ? "Name that reservation, or use the id of the other effect."
+              : "It is recorded: settle under another effect id, with what is not recorded yet as `spend` (0 when that is nothing)."
           )
         )
       }

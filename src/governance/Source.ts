@@ -27,6 +27,7 @@ import {
   sourceReadTable,
   sourceTable
 } from "./SourceRecord.ts"
+import { type TurnRecord, turnTable } from "./TurnRecord.ts"
 
 // --- commands --------------------------------------------------------------------------------------------------------
 
@@ -183,6 +184,7 @@ interface ReadState {
   readonly goal: GoalRecord | undefined
   readonly agent: AgentRecord | undefined
   readonly before: SourceRead | undefined
+  readonly turn: TurnRecord | undefined
 }
 
 /** Needs no lease and no active goal: that something was read is so, whoever holds what. */
@@ -191,18 +193,22 @@ const recordRead = handler({
   payload: RecordRead,
   *load(input): Load<ReadState> {
     const source = yield* sourceTable.first("id = ?", input.source)
-    if (source === undefined) return { source, goal: undefined, agent: undefined, before: undefined }
+    if (source === undefined) return { source, goal: undefined, agent: undefined, before: undefined, turn: undefined }
     return {
       source,
       goal: yield* loadGoal(source.goal),
       agent: yield* agentTable.first("goal = ? AND agent_id = ?", source.goal, input.agent),
-      before: yield* sourceReadTable.first("source = ? AND agent = ?", source.id, input.agent)
+      before: yield* sourceReadTable.first("source = ? AND agent = ?", source.id, input.agent),
+      turn: input.turn === undefined ? undefined : yield* turnTable.first("id = ?", input.turn)
     }
   },
   decide: (state, input, { now }) =>
     Result.gen(function* () {
       const source = yield* known(state.source, input.source)
       yield* knownAgent(state.agent, input.agent)
+      if (input.turn !== undefined && state.turn?.goal !== source.goal) {
+        return yield* Result.fail(notFound("turn", input.turn))
+      }
       if (input.revision > source.revision) yield* atRevision(source, input.revision)
       const newest = input.revision === source.revision
       if (newest && source.state === "unreadable") {
@@ -274,7 +280,7 @@ export const Sources = {
   /**
    * Records that an agent has read a revision. An older revision than one it has read changes nothing. With `digest` it is
    * checked that these were the bytes. Errors: `RevisionConflict` (there is no such revision yet), `SourceState` (it is said to be
-   * unreadable), `InvalidInput` (other bytes), `NotFound` (source, agent).
+   * unreadable), `InvalidInput` (other bytes), `NotFound` (source, agent, or no turn of the goal).
    */
   read: writer<typeof RecordRead.Type, SourceRead, RevisionConflict | Changing>("work", "recordRead"),
   /** One source, with who has read which revision. Errors: `NotFound`. */

@@ -20,6 +20,7 @@ import {
   type LeaseLost,
   type NotFound,
   type ObligationOpen,
+  type PhaseOrder,
   type TodoState
 } from "./GovernanceError.ts"
 import { decided, fact, type Handlers, handler, invalidInput } from "./Handler.ts"
@@ -31,6 +32,7 @@ import { type Owed, owedBy } from "./ReservationRecord.ts"
 import { loadNamedReads, readsOfGoal } from "./SourceRecord.ts"
 import { dependenciesOf, knownTodo, loadTodo, loadWaitedFor, mayDependOn, noCircle } from "./TodoLoad.ts"
 import { type ContinuationRecord, revised, type TodoRecord, todoState } from "./TodoRecord.ts"
+import { besideNone, openTurn } from "./TurnFence.ts"
 import { Continuation, newTodo, successorsOf, TodoSpec } from "./TodoSpec.ts"
 
 export interface Completed {
@@ -115,6 +117,7 @@ const supersede = handler({
     const dependsOn = dependenciesOf(input.replacements ?? [])
     return {
       ...(yield* loadTodo(input.todo, dependsOn, true)),
+      effects: yield* loadUnresolvedOf(input.todo),
       waitedFor: yield* loadWaitedFor(dependsOn),
       reads: yield* loadNamedReads(input.replacements ?? [])
     }
@@ -129,6 +132,8 @@ const supersede = handler({
       yield* noCircle("supersedeTodo", state.waitedFor, [todo.id])
       yield* readsOfGoal(todo.goal, input.replacements ?? [], state.reads)
       yield* unobliged(todo.id, state.obligations)
+      // Whoever waited for it waits for it no more: they would go on beside an effect that may have happened (G61).
+      yield* noneUnresolved(todo.id, state.effects)
       // Who asked for this one waits for what takes its place.
       const replacements = (input.replacements ?? []).map((spec) =>
         newTodo(todo.goal, { ...spec, origin: spec.origin === undefined ? todo.origin : spec.origin }, context)
@@ -165,8 +170,11 @@ const complete = handler({
   type: "completeTodo",
   payload: CompleteTodo,
   *load(input) {
+    const loaded = yield* loadTodo(input.todo, dependenciesOf(successorsOf(input.continuation)))
+    const { lease } = loaded
     return {
-      ...(yield* loadTodo(input.todo, dependenciesOf(successorsOf(input.continuation)))),
+      ...loaded,
+      open: lease === undefined ? undefined : yield* openTurn(lease.goal, lease.owner),
       reads: yield* loadNamedReads(successorsOf(input.continuation)),
       effects: yield* loadUnresolvedOf(input.todo)
     }
@@ -187,6 +195,7 @@ const complete = handler({
           })
         )
       }
+      yield* besideNone(state.open, todo.id, "complete")
       const successors = successorsOf(input.continuation)
       yield* mayDependOn(todo.goal, dependenciesOf(successors), state.named)
       yield* readsOfGoal(todo.goal, successors, state.reads)
@@ -237,15 +246,17 @@ export const todoEnds = {
   defer: writer<typeof DeferTodo.Type, TodoRecord, WayOut>("work", "deferTodo"),
   /**
    * Retires a todo, for good, in favour of others or of none.
-   * Errors: `ObligationOpen` (attempt it first), `LeaseHeld`, `LeaseLost`, `TodoState`, `NotFound`.
+   * Errors: `ObligationOpen` (attempt it first), `EffectUnresolved` (whoever waits for it would go on beside an external effect that
+   * is not known), `LeaseHeld`, `LeaseLost`, `TodoState`, `NotFound`.
    */
-  supersede: writer<typeof SupersedeTodo.Type, TodoRecord & { readonly replacements: readonly TodoRecord[] }, WayOut>(
-    "work",
-    "supersedeTodo"
-  ),
+  supersede: writer<
+    typeof SupersedeTodo.Type,
+    TodoRecord & { readonly replacements: readonly TodoRecord[] },
+    WayOut | EffectUnresolved
+  >("work", "supersedeTodo"),
   /**
    * Completes a todo outside a turn: its cost is then owed, see `owed`. Work of a turn is completed by its settlement.
-   * Errors: `ObligationOpen` (attempt it first), `Gated` (gates on `complete`; whoever names no `agent` is held to all of them),
+   * Errors: `PhaseOrder` (a turn of its holder on it is open), `ObligationOpen` (attempt it first), `Gated` (gates on `complete`; whoever names no `agent` is held to all of them),
    * `EffectUnresolved` (an external effect of it is not known), `AcceptanceInvalid` (needs a settlement), `LeaseHeld`, `LeaseLost`,
    * `TodoState`, `GoalNotActive`, `NotFound`.
    */
@@ -257,6 +268,6 @@ export const todoEnds = {
       /** The delivery of its result, where the todo has an origin. */
       readonly delivery?: string
     },
-    WayOut | Gated | AcceptanceInvalid | EffectUnresolved | GoalNotActive
+    WayOut | Gated | AcceptanceInvalid | EffectUnresolved | GoalNotActive | PhaseOrder
   >("work", "completeTodo")
 }

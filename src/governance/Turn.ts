@@ -29,7 +29,8 @@ import {
 import { decided, fact, type Handlers, handler, invalidInput } from "./Handler.ts"
 import type { Load } from "./Module.ts"
 import { Spend } from "./QuotaLedger.ts"
-import { loadOwed, type Owed } from "./ReservationRecord.ts"
+import { readableAll } from "./SourceRecord.ts"
+import { loadOwed, type Owed, owedBy } from "./ReservationRecord.ts"
 import { admit, type AdmitTurn, leaseOf, passDispatch, retry, type RetryTurn, unsettledCost } from "./TurnAdmission.ts"
 import { type RetryAttempt, turnRetryHandlers } from "./TurnRetry.ts"
 import { driven, inFlight, known, observe, openTurn, sameProcess, seenAlive, seenBy } from "./TurnFence.ts"
@@ -73,6 +74,7 @@ const saveAttempt = handler({
       const turn = yield* driven(yield* known(state.turn, input.turn), seenBy(observed))
       yield* activeGoal(state.goal, turn.goal)
       const lease = yield* leaseOf(state.lease, input.fence, turn.goal, turn.agent, now)
+      yield* readableAll(state.required)
       const passed = yield* passDispatch(state.gates, lease, state.todo, now)
       const again = turn.state === "open" && turn.phase === "execute" && input.retry !== undefined
       if (!again) yield* inPhase(turn, "execute")
@@ -210,7 +212,8 @@ const fail = handler({
   decide: (state, input, { now }, observed) =>
     Result.gen(function* () {
       const turn = yield* known(state.turn, input.turn)
-      if (turn.state === "failed") return decided([], { ...turn, replayed: true, owed: [] })
+      const owed = state.held === undefined ? [] : owedBy(state.held)
+      if (turn.state === "failed") return decided([], { ...turn, replayed: true, owed })
       if (turn.state === "closed" || turn.phase === "settle") yield* inPhase(turn, "result")
       const seen = seenBy(observed)
       const mine = seen !== undefined && sameProcess(turn.fence, seen.process)
@@ -314,11 +317,14 @@ export const Turns = {
    * `GoalNotActive` (with what waits), `NotFound`.
    */
   admit: observing<AdmitTurn, TurnRecord, Admission>("admitTurn", (input) => openTurn(input.goal, input.agent)),
-  /** Journals that the host is about to be started. Errors: `PhaseOrder`, `LeaseLost`, `GoalNotActive`, `Gated`, `TurnInFlight`, `NotFound`. */
+  /**
+   * Journals that the host is about to be started. Errors: `PhaseOrder`, `LeaseLost`, `GoalNotActive`, `Gated`, `SourceState` (what it
+   * requires cannot be read any more), `TurnInFlight`, `NotFound`.
+   */
   saveAttempt: observing<
     typeof SaveAttempt.Type,
     TurnRecord,
-    PhaseOrder | LeaseLost | GoalNotActive | Gated | TurnInFlight | NotFound
+    PhaseOrder | LeaseLost | GoalNotActive | Gated | SourceState | TurnInFlight | NotFound
   >("saveAttempt", byId),
   /** Journals which process the host is, as soon as it is known (S20). Errors: `PhaseOrder`, `TurnInFlight`, `NotFound`. */
   executorStarted: observing<typeof NameExecutor.Type, TurnRecord, PhaseOrder | TurnInFlight | NotFound>(
@@ -377,6 +383,7 @@ export const Turns = {
     | LeaseLost
     | Gated
     | GoalNotActive
+    | SourceState
     | TurnInFlight
     | NotFound
   >("retryAttempt", byId),

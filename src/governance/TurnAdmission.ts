@@ -47,7 +47,9 @@ export const unsettledCost = (
   reason: string,
   now: number
 ) => {
-  if (held === undefined || held.state !== "open") return { events: [], owed: [] as readonly Owed[] }
+  if (held === undefined || held.state !== "open") {
+    return { events: [], owed: held === undefined ? ([] as readonly Owed[]) : owedBy(held) }
+  }
   if (turn.phase === "admit") return { events: [voidReserved(held, reason, now).event], owed: [] as readonly Owed[] }
   const { reservation, event } = spendReserved(held, spend, null, now)
   return { events: [event], owed: owedBy(reservation) }

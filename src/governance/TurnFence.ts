@@ -9,7 +9,7 @@ import type { Json } from "../base/Digest.ts"
 import { currentIdentity, isAlive } from "../base/ProcessIdentity.ts"
 import type { ProcessIdentity } from "../base/Spawn.ts"
 import { Authority, type ReadError } from "./Authority.ts"
-import { type NotFound, notFound, TurnInFlight } from "./GovernanceError.ts"
+import { type NotFound, notFound, PhaseOrder, TurnInFlight } from "./GovernanceError.ts"
 import type { Load } from "./Module.ts"
 import { type TurnRecord, turnTable } from "./TurnRecord.ts"
 
@@ -82,6 +82,24 @@ export const inFlight = (turn: TurnRecord, alive: boolean | "unknown"): TurnInFl
     phase: turn.phase,
     alive
   })
+
+/** What is done by hand does not go beside a turn of the todo that was not settled: the turn's rules would be passed over. */
+export const besideNone = (
+  open: TurnRecord | undefined,
+  todo: string,
+  asked: "settle" | "complete"
+): Result.Result<void, PhaseOrder> =>
+  open?.todo !== todo || open.phase === "settle"
+    ? Result.void
+    : Result.fail(
+        new PhaseOrder({
+          message: `Turn ${open.id} of ${open.agent} on this todo is in phase ${open.phase}; nothing is ${asked === "settle" ? "settled" : "completed"} by hand beside it.`,
+          remedy: `Settle the turn itself, or end it with Turns.fail and then ${asked} what was done by hand.`,
+          turn: open.id,
+          phase: open.phase,
+          asked
+        })
+      )
 
 /** Only the driver of a turn moves it: a second process first takes it over (`Turns.resume`), which needs the first one dead. */
 export const driven = (turn: TurnRecord, observed: Observed | undefined): Result.Result<TurnRecord, TurnInFlight> =>

@@ -1,7 +1,7 @@
 /**
  * What the commands of a turn read before they decide.
  * Promise: a turn with its goal, its lease and what is held for it, as they stand at one moment; before a dispatch also what may
- * forbid it. Rules: G35, G40, G80.
+ * forbid it. Rules: G14, G35, G40, G80.
  */
 import * as Schema from "effect/Schema"
 import { type GateRecord, loadGates } from "./GateRecord.ts"
@@ -9,6 +9,7 @@ import { type GoalRecord, loadGoal } from "./Goal.ts"
 import { type LeaseRecord, loadLease } from "./Lease.ts"
 import type { Load } from "./Module.ts"
 import { type ReservationRecord, reservationTable } from "./ReservationRecord.ts"
+import { loadRequired, type SourceRecord } from "./SourceRecord.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
 import { type TurnRecord, turnTable } from "./TurnRecord.ts"
 
@@ -36,12 +37,15 @@ export function* loadTurn(id: string): Load<TurnState> {
 export interface DispatchState extends TurnState {
   readonly todo: TodoRecord | undefined
   readonly gates: readonly GateRecord[]
+  /** What the todo requires to be read now. */
+  readonly required: readonly SourceRecord[]
 }
 
 /** The same, with what decides whether its host may be started. */
 export function* loadForDispatch(id: string): Load<DispatchState> {
   const state = yield* loadTurn(id)
   const { turn } = state
-  if (turn === undefined) return { ...state, todo: undefined, gates: [] }
-  return { ...state, todo: yield* todoTable.first("id = ?", turn.todo), gates: yield* loadGates(turn.goal, turn.todo) }
+  if (turn === undefined) return { ...state, todo: undefined, gates: [], required: [] }
+  const todo = yield* todoTable.first("id = ?", turn.todo)
+  return { ...state, todo, gates: yield* loadGates(turn.goal, turn.todo), required: yield* loadRequired(todo) }
 }

@@ -12,6 +12,7 @@ import { reserve, Spend, spendReserved } from "./QuotaLedger.ts"
 import { type Account, loadAccounts } from "./QuotaSum.ts"
 import type { CostOwner } from "./ReservationRecord.ts"
 import { mayTryAgain } from "./RetryPolicy.ts"
+import { readableAll } from "./SourceRecord.ts"
 import { leaseOf, passDispatch } from "./TurnAdmission.ts"
 import { driven, known, seenBy } from "./TurnFence.ts"
 import { Guarantee, loadForDispatch } from "./TurnLoad.ts"
@@ -51,6 +52,7 @@ const retryAttempt = handler({
       const turn = yield* driven(yield* known(state.turn, input.turn), seenBy(observed))
       const goal = yield* activeGoal(state.goal, turn.goal)
       const lease = yield* leaseOf(state.lease, input.fence, turn.goal, turn.agent, context.now)
+      yield* readableAll(state.required)
       const passed = yield* passDispatch(state.gates, lease, state.todo, context.now)
       yield* inPhase(turn, "result")
       yield* mayTryAgain(turn, input.failure.class)

@@ -3,7 +3,7 @@
  * Promise: written by Authority commands only (G1); a released step is never edited, a change is a further step (G5).
  */
 import { acceptanceTables } from "./Acceptance.ts"
-import { frontierIndexes } from "./Frontier.ts"
+import { boundsBesideIndex, frontierIndexes } from "./Frontier.ts"
 import { gateTables } from "./GateRecord.ts"
 import { goalTables } from "./Goal.ts"
 import { obligationTables } from "./ObligationRecord.ts"
@@ -239,5 +239,6 @@ CREATE INDEX lease_expiry ON lease (expires_at) WHERE released_at IS NULL;
 ALTER TABLE acceptance ADD COLUMN requirement TEXT;
 `
   },
-  { version: 3, name: "governance, complete", sql: complete.join("\n") }
+  { version: 3, name: "governance, complete", sql: complete.join("\n") },
+  { version: 4, name: "bounds beside a turn", sql: boundsBesideIndex }
 ]

@@ -61,7 +61,7 @@ test("G14 who has read which revision is on record: once for a revision, never b
   assert.equal((await bench.fails(read(0))).code, "INVALID_INPUT")
   assert.equal((await bench.fails(read(1, { digest: sha256("two") }))).code, "INVALID_INPUT")
   assert.deepInclude(await bench.fails(read(1, { agent: "eve" })), { code: "NOT_FOUND", kind: "agent" })
-  await bench.run(read(1, { turn: "turn_1", digest: sha256("one") }))
+  await bench.run(read(1, { digest: sha256("one") }))
   await bench.run(Sources.revise({ source: source.id, revision: 1, ...text("two") }))
   await bench.run(read(2))
   const facts = (await bench.store.journal({ after: 0, limit: 100 })).length

@@ -1,7 +1,7 @@
 import * as Effect from "effect/Effect"
 import { assert, describe, test } from "vitest"
 import { normaliseUsage, type ReportedUsage } from "../../src/base/TokenUsage.ts"
-import { Goals, Quota, Settlements, Turns } from "../../src/governance/index.ts"
+import { Agents, Goals, Quota, Settlements, Turns } from "../../src/governance/index.ts"
 import { hold, newBench, newGoal, newTodo, seed } from "./authority.ts"
 import { checkInvariants } from "./invariants.ts"
 
@@ -180,6 +180,7 @@ test("G56 coordinator, workers, evaluator and failed attempts draw on one budget
   const { bench, goal, run } = await turned()
   await run([message("w", 20)])
   const of = { goal: goal.id, spend: { usd: 1 } } as const
+  await bench.run(Agents.register({ goal: goal.id, agentId: "lead" }))
   await bench.run(
     Quota.spend({ ...of, effectId: "plan", role: "coordinator", agent: "lead", usage: [message("c", 1)] })
   )
