@@ -246,19 +246,20 @@ const summary = (report: RepairReport, downloadSeconds: number, left: Leftovers)
   record
 })
 
+const stop = new AbortController()
+
 const main = async (): Promise<number> => {
   const fixture = await prepared()
-  tell(`prepared   ledger@${fixture.commit.slice(0, 7)}  ${fixture.files} files`)
-  const program = exploreRepair(options(fixture.path, fixture.commit)).pipe(
-    Effect.provide(standard({ store: join(record, "store") }))
-  )
   // Ctrl-C ends workers, workspaces and checkouts in order; the record stays, and the same --record goes on from it.
-  const stop = new AbortController()
   const interrupt = () => {
     tell(`stopping; go on with: npm run demo -- --record ${record}`)
     stop.abort()
   }
   process.once("SIGINT", interrupt).once("SIGTERM", interrupt)
+  tell(`prepared   ledger@${fixture.commit.slice(0, 7)}  ${fixture.files} files`)
+  const program = exploreRepair(options(fixture.path, fixture.commit)).pipe(
+    Effect.provide(standard({ store: join(record, "store") }))
+  )
   const report = await Effect.runPromise(program, { signal: stop.signal }).finally(() => line.end())
   await rm(join(record, "scratch"), { recursive: true, force: true })
   const result = summary(report, fixture.downloadSeconds, leftovers())
@@ -271,9 +272,11 @@ try {
   process.exitCode = await main()
 } catch (error) {
   const known = isCoppiceError(error) ? error : undefined
-  if (args.json) console.log(JSON.stringify({ ok: false, error: known?.code ?? "UNEXPECTED", record }))
-  tell(
-    known === undefined ? String((error as Error).stack ?? error) : `${known.code}: ${known.message}\n  ${known.remedy}`
-  )
-  process.exitCode = 1
+  const code = stop.signal.aborted ? "STOPPED" : (known?.code ?? "UNEXPECTED")
+  if (args.json) console.log(JSON.stringify({ ok: false, error: code, record }))
+  // That it stops, and how it goes on, was said when it was asked to.
+  if (!stop.signal.aborted) {
+    tell(known === undefined ? String((error as Error).stack ?? error) : `${code}: ${known.message}\n  ${known.remedy}`)
+  }
+  process.exitCode = stop.signal.aborted ? 130 : 1
 }

@@ -1,9 +1,9 @@
 /**
  * `node examples/governed-task/run.ts [DIRECTORY] [--retry] [--lazy] [--json]`: see README.md beside it.
  * Promise: a table (or with --json one object) on stdout; exit code 0 when the work was accepted, 2 when it was not; killed at any
- * point and run again with the same DIRECTORY it goes on.
+ * point and run again with the same DIRECTORY it goes on. Without one it leaves nothing behind once it has ended.
  */
-import { existsSync, mkdirSync, mkdtempSync, statSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { parseArgs } from "node:util"
@@ -49,6 +49,8 @@ try {
   const report = await Effect.runPromise(Effect.provide(task, minimal({ store: join(place, "store") })))
   console.log(values.json ? JSON.stringify(report) : taskTable(report))
   process.exitCode = report.settlements.some((settlement) => settlement.accepted) ? 0 : 2
+  // Nobody named it, so nobody comes back to it; after a failure it stays, and the first line said where it is.
+  if (directory === undefined) rmSync(place, { recursive: true, force: true })
 } catch (error) {
   if (!isCoppiceError(error)) throw error
   console.error(`${error.message} ${error.remedy}`)

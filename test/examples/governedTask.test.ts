@@ -3,7 +3,7 @@
  * Promise: one settlement, one spend, one identity, and no dispatch that nobody asked for. Rules: J1, V4; G2, G72, G80, G82.
  */
 import { spawnSync } from "node:child_process"
-import { mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, assert, beforeAll, describe, test, vi } from "vitest"
@@ -93,6 +93,17 @@ test("J1 the task is done once, read back as a table, and a second run gives the
   assert.deepEqual(two.facts, one.facts)
   assert.deepEqual(two.settlements, one.settlements)
   assert.equal(dispatches(place).length, 1)
+})
+
+test("J1 without a directory the task leaves none behind", () => {
+  const parent = newPlace()
+  const { status, stderr } = spawnSync(process.execPath, [program, "--json"], {
+    encoding: "utf8",
+    env: { ...process.env, TMPDIR: parent }
+  })
+  assert.equal(status, 0, stderr)
+  assert.match(stderr, new RegExp(`^directory +${parent}`))
+  assert.deepEqual(readdirSync(parent), [])
 })
 
 test("J1 G71 an agent that only says it is done is paid and not believed: the todo stays open, and the exit code says so", () => {
