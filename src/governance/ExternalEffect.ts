@@ -61,6 +61,17 @@ const dispatchEffect = observing<
   | NotFound
 >("dispatchEffect")
 
+/** What a digest would leave out, a function or what is in a Map, would be another operation under the same id (G62). */
+const isPlainJson = (value: unknown, depth = 0): boolean => {
+  if (typeof value !== "object") return ["string", "number", "boolean"].includes(typeof value)
+  if (value === null) return true
+  if (depth > 100) return false
+  if (Array.isArray(value)) return value.every((one) => isPlainJson(one, depth + 1))
+  const made: unknown = Object.getPrototypeOf(value)
+  if (made !== null && Object.getPrototypeOf(made) !== null) return false
+  return Object.values(value).every((one) => one === undefined || isPlainJson(one, depth + 1))
+}
+
 /** The input of a command that takes an operation, with the digest in its place; the rest is judged by the command itself. */
 const digested = <Input extends { readonly operation: Json }>(
   command: string,
@@ -69,10 +80,12 @@ const digested = <Input extends { readonly operation: Json }>(
 ): Effect.Effect<Omit<Input, "operation"> & { readonly operation: string }, InvalidInput> =>
   input.operation === undefined
     ? Effect.fail(invalidInput(command, "`operation` is missing"))
-    : Effect.try({
-        try: () => ({ ...input, operation: operationDigest(of.provider, of.kind, input.operation) }),
-        catch: () => invalidInput(command, "`operation` is no JSON value")
-      })
+    : !isPlainJson(input.operation)
+      ? Effect.fail(invalidInput(command, "`operation` is no JSON value"))
+      : Effect.try({
+          try: () => ({ ...input, operation: operationDigest(of.provider, of.kind, input.operation) }),
+          catch: () => invalidInput(command, "`operation` is no JSON value")
+        })
 
 /**
  * External effects: operations on devices and services. `Operations` of `coppice/session` drives them; these are its steps, and

@@ -31,6 +31,9 @@ export const makeCalls = (what: string, runtime: ManagedRuntime.ManagedRuntime<S
   const run = async <A, E>(effect: Effect.Effect<A, E, Services>, options?: CallOptions | null): Promise<A> => {
     const signal = options?.signal
     if (stop.signal.aborted) throw closed(what)
+    if (signal !== undefined && !(signal instanceof AbortSignal)) {
+      throw badArgument("signal", "The signal is no AbortSignal.", "Give that of an AbortController, or leave it out.")
+    }
     const ends = signal === undefined ? stop.signal : AbortSignal.any([stop.signal, signal])
     const exit = await runtime.runPromiseExit(effect, { signal: ends })
     if (Exit.isSuccess(exit)) return exit.value

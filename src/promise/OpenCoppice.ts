@@ -48,7 +48,11 @@ const layerOf = ({
   }
 }
 
-export const openCoppice = async ({ signal, ...options }: OpenOptions): Promise<Coppice> => {
+export const openCoppice = async (given: OpenOptions): Promise<Coppice> => {
+  if (typeof given !== "object" || given === null) {
+    throw badArgument("options", "The options are no object.", "Give one, or nothing at all.")
+  }
+  const { signal, ...options } = given
   const runtime = ManagedRuntime.make(layerOf(options))
   const calls = makeCalls("store", runtime)
   const open = new Set<Closing>()

@@ -34,10 +34,20 @@ const adapted = (provider: PlainProvider): OperationProvider => {
 }
 
 export const operationCalls = (calls: Calls): OperationCalls => ({
-  activate: async (provider, { signal, timeLimit, backoff, ...options } = {}) => {
+  activate: async (provider, given) => {
+    const { signal, timeLimit, backoff, ...options } = given ?? {}
     const missing = asked.find((name) => typeof provider?.[name] !== "function")
-    if (missing !== undefined || !Array.isArray(provider.kinds)) {
-      throw badArgument("provider", `The provider has no \`${missing ?? "kinds"}\`.`, "See OperationProvider.")
+    const unnamed = typeof provider?.name !== "string" || provider.name === "" ? "name" : undefined
+    const kinds: readonly unknown[] | undefined = Array.isArray(provider?.kinds) ? provider.kinds : undefined
+    if (missing !== undefined || unnamed !== undefined || kinds === undefined) {
+      throw badArgument(
+        "provider",
+        `The provider has no \`${missing ?? unnamed ?? "kinds"}\`.`,
+        "See OperationProvider."
+      )
+    }
+    if (!kinds.every((kind) => typeof (kind as { readonly name?: unknown } | null)?.name === "string")) {
+      throw badArgument("provider", "A kind of the provider has no `name`.", "See OperationKind.")
     }
     // A plain provider is there already: nothing is acquired, and nothing ends with the scope.
     const active = await calls.run(

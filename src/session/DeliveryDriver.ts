@@ -8,7 +8,7 @@ import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { crashPoint } from "../base/CrashPoint.ts"
-import { sha256 } from "../base/Digest.ts"
+import { isWhole, madeWhole, sha256 } from "../base/Digest.ts"
 import { currentIdentity } from "../base/ProcessIdentity.ts"
 import { inFlight, sentElsewhere } from "../governance/Delivery.ts"
 import { Deliveries, type DeliveredResult, type DeliveryRecord, type Origin, publicOr } from "../governance/index.ts"
@@ -69,7 +69,16 @@ const messageOf = ({ id, goal, todo, origin, result }: DeliveryRecord): Delivery
 })
 
 const inTime = <A>(call: Effect.Effect<A, unknown>, { timeLimitMs = 60_000 }: SendOptions) =>
-  call.pipe(Effect.timeout(Duration.millis(timeLimitMs)), Effect.exit)
+  call.pipe(Effect.timeout(Duration.millis(timeLimitMs)))
+
+const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined)
+
+/** An answer as it may be taken: one that is none of the known ones says nothing. */
+const answerOf = <Tag extends string>(answer: unknown, tags: readonly Tag[]) => {
+  const said = (typeof answer === "object" && answer !== null ? answer : {}) as { readonly [field: string]: unknown }
+  const tag = tags.find((one) => one === said["_tag"])
+  return { tag, receipt: text(said["receipt"]), reason: text(said["reason"]) }
+}
 
 /** The sendings under way in this process: two calls look alike to the journal, which tells processes apart. */
 const sending = new Set<string>()
@@ -112,13 +121,13 @@ const send = (options: SendOptions) =>
           return yield* inFlight(found, elsewhere)
         }
         const answer = yield* readBack(options, found)
-        if (answer._tag === "delivered") {
+        if (answer.tag === "delivered") {
           return yield* resolved(found, { outcome: "confirmed", by: "readBack", receipt: answer.receipt })
         }
-        if (answer._tag === "refused") {
+        if (answer.tag === "refused") {
           return yield* resolved(found, { outcome: "refused", by: "readBack", reason: answer.reason })
         }
-        if (answer._tag === "absent") {
+        if (answer.tag === "absent") {
           // Said of every sending so far, and kept as that: what a later one is told is then the whole truth.
           yield* resolved(found, {
             outcome: "notSent",
@@ -140,48 +149,70 @@ const send = (options: SendOptions) =>
 const readBack = (options: SendOptions, found: DeliveryRecord) =>
   Effect.gen(function* () {
     const { provider } = options
-    if (provider.readBack === undefined || provider.name !== found.provider) return { _tag: "unknown" } as const
-    const exit = yield* inTime(
-      Effect.suspend(() => provider.readBack!(messageOf(found))),
-      options
+    const asked = provider.readBack !== undefined && provider.name === found.provider
+    const exit = yield* Effect.exit(
+      asked
+        ? inTime(
+            Effect.suspend(() => provider.readBack!(messageOf(found))),
+            options
+          )
+        : Effect.succeed(undefined)
     )
-    return exit._tag === "Success" ? exit.value : ({ _tag: "unknown" } as const)
+    return answerOf(exit._tag === "Success" ? exit.value : undefined, ["delivered", "refused", "absent"])
   })
 
+/**
+ * Journals that it is sent, sends it, and journals the end of that: an interruption reaches the provider, and what it leaves behind is
+ * written down before it goes on.
+ */
 const sendNow = (options: SendOptions, found: DeliveryRecord, retry: string | undefined) =>
-  Effect.gen(function* () {
-    const { provider } = options
-    const dispatched = yield* Deliveries.dispatch({
-      delivery: found.id,
-      provider: provider.name,
-      ...(retry === undefined ? {} : { retry }),
-      ...(options.seenGone === undefined ? {} : { seenGone: options.seenGone })
-    })
-    crashPoint("delivery.dispatched")
-    const exit = yield* inTime(
-      Effect.suspend(() => provider.deliver(messageOf(dispatched))),
-      options
-    ).pipe(
-      // Interrupted while it sends: what left, left. That is written down before the interruption goes on.
-      Effect.onInterrupt(() =>
-        Effect.ignore(resolved(dispatched, { outcome: "unknown", by: "reply", reason: "its sending was cancelled" }))
+  Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function* () {
+      const { provider } = options
+      const dispatched = yield* Deliveries.dispatch({
+        delivery: found.id,
+        provider: provider.name,
+        ...(retry === undefined ? {} : { retry }),
+        ...(options.seenGone === undefined ? {} : { seenGone: options.seenGone })
+      })
+      crashPoint("delivery.dispatched")
+      let begun = false
+      const call = Effect.suspend(() => {
+        begun = true
+        return provider.deliver(messageOf(dispatched))
+      })
+      const exit = yield* Effect.exit(restore(inTime(call, options)))
+      crashPoint("delivery.sent")
+      if (exit._tag === "Failure") {
+        // Cancelled before the provider was called: nothing left. Cancelled while it sends: what left, left.
+        if (!begun) {
+          return yield* resolved(dispatched, {
+            outcome: "notSent",
+            by: "reply",
+            reason: "cancelled before it was sent"
+          })
+        }
+        const reason = Cause.hasInterruptsOnly(exit.cause)
+          ? "its sending was cancelled"
+          : Cause.isTimeoutError(Cause.squash(exit.cause))
+            ? "the receiver did not answer in time"
+            : "its sending ended with a failure"
+        return yield* resolved(dispatched, { outcome: "unknown", by: "reply", reason })
+      }
+      const { tag, receipt, reason } = answerOf(exit.value, ["confirmed", "refused", "notSent"])
+      if (tag === "confirmed") return yield* resolved(dispatched, { outcome: tag, by: "reply", receipt })
+      return yield* resolved(
+        dispatched,
+        tag === undefined
+          ? { outcome: "unknown", by: "reply", reason: "the provider's answer is none that is known" }
+          : { outcome: tag, by: "reply", reason }
       )
-    )
-    crashPoint("delivery.sent")
-    if (exit._tag === "Failure") {
-      const timedOut = Cause.isTimeoutError(Cause.squash(exit.cause))
-      const reason = timedOut ? "the receiver did not answer in time" : "its sending ended with a failure"
-      return yield* resolved(dispatched, { outcome: "unknown", by: "reply", reason })
-    }
-    const sent = exit.value
-    return sent._tag === "confirmed"
-      ? yield* resolved(dispatched, { outcome: "confirmed", by: "reply", receipt: sent.receipt })
-      : yield* resolved(dispatched, { outcome: sent._tag, by: "reply", reason: sent.reason })
-  })
+    })
+  )
 
 /** A receiver's words may be anything; that it confirmed is written down whatever they are (G6). */
 const publicReceipt = (text: string): string =>
-  text.length <= 200 && privateField(text) === undefined ? text : sha256(text)
+  text.length <= 200 && isWhole(text) && privateField(text) === undefined ? text : sha256(text)
 
 const resolved = (
   delivery: DeliveryRecord,
@@ -189,7 +220,7 @@ const resolved = (
     readonly outcome: "confirmed" | "unknown" | "refused" | "notSent"
     readonly by: "reply" | "readBack"
     readonly receipt?: string | undefined
-    readonly reason?: string
+    readonly reason?: string | undefined
   }
 ) =>
   Effect.map(
@@ -201,7 +232,7 @@ const resolved = (
       ...(end.receipt === undefined || end.receipt === "" ? {} : { receipt: publicReceipt(end.receipt) }),
       ...(end.reason === undefined
         ? {}
-        : { reason: publicOr(end.reason, "a reason that may not be public").slice(0, 2000) })
+        : { reason: madeWhole(publicOr(end.reason, "a reason that may not be public").slice(0, 2000)) })
     }),
     (record): DeliveryRecord => {
       crashPoint("delivery.resolved")

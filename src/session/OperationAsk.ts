@@ -8,6 +8,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import { crashPoint } from "../base/CrashPoint.ts"
+import { madeWhole } from "../base/Digest.ts"
 import {
   type EffectRecord,
   Effects,
@@ -17,6 +18,7 @@ import {
   type ReadBackAnswer,
   type StopAnswer
 } from "../governance/index.ts"
+import type { Interlock } from "../governance/OperationProvider.ts"
 import { InterlockEngaged } from "./OperationError.ts"
 
 /** How long and how often a provider is asked. */
@@ -67,7 +69,7 @@ const until = <A>(asking: Asking, question: Effect.Effect<A>, final: (answer: A)
   )
 
 const publicText = (text: unknown, most: number): string | undefined =>
-  typeof text === "string" ? publicOr(text.slice(0, most), "not for the public") : undefined
+  typeof text === "string" ? madeWhole(publicOr(text.slice(0, most), "not for the public")) : undefined
 
 /** What a provider says of itself, as it may stand in public. */
 export const told = (answer: { readonly summary?: string; readonly receipt?: string }) => {
@@ -121,14 +123,26 @@ export const askBack = (provider: OperationProvider, asking: Asking, effect: Eff
     return known
   })
 
+type Engaged = InterlockEngaged["interlocks"][number]
+
+const unread: Engaged = { name: "interlocks", reason: "they could not be read" }
+
+/** What is engaged for this kind; only what says that it is not engaged, or is for other kinds, is not. */
+const engagedOf = (all: unknown, kind: string): readonly Engaged[] => {
+  if (!Array.isArray(all)) return [unread]
+  return all.flatMap((one: Partial<Interlock> | null | undefined): readonly Engaged[] => {
+    if (typeof one?.name !== "string" || typeof one.engaged !== "boolean") return [unread]
+    const concerned = !Array.isArray(one.kinds) || one.kinds.includes(kind)
+    return one.engaged && concerned ? [{ name: one.name, reason: String(one.reason ?? "") }] : []
+  })
+}
+
 /** Fails with what is engaged for this kind. What cannot be read counts as engaged. */
 export const passInterlocks = (provider: OperationProvider, asking: Asking, effect: EffectRecord) =>
   Effect.gen(function* () {
     const engaged = yield* called(provider, asking, () => provider.interlocks).pipe(
-      Effect.map((all) =>
-        all.filter((one) => one.engaged && (one.kinds === undefined || one.kinds.includes(effect.kind)))
-      ),
-      Effect.catch(() => Effect.succeed([{ name: "interlocks", reason: "they could not be read" }]))
+      Effect.map((all): readonly Engaged[] => engagedOf(all, effect.kind)),
+      Effect.catch(() => Effect.succeed([unread]))
     )
     if (engaged.length === 0) return
     return yield* new InterlockEngaged({
@@ -136,7 +150,7 @@ export const passInterlocks = (provider: OperationProvider, asking: Asking, effe
       remedy: "Clear what is engaged, or make the provider reachable; then run the effect again under the same id.",
       provider: provider.name,
       effect: effect.id,
-      interlocks: engaged.map(({ name, reason }) => ({ name, reason: reason ?? "" }))
+      interlocks: engaged
     })
   })
 

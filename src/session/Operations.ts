@@ -14,6 +14,7 @@ import {
   type EffectRecord,
   Effects,
   type Fence,
+  InvalidInput,
   mayHandOver,
   type OperationKind,
   type OperationProvider
@@ -214,6 +215,13 @@ export const activate = <E, R>(acquire: Effect.Effect<OperationProvider, E, R>, 
       run: (spec: OperationSpec) =>
         whileActive(
           Effect.gen(function* () {
+            if (typeof spec?.effect !== "string" || typeof spec.kind !== "string") {
+              return yield* new InvalidInput({
+                command: "run",
+                message: "run: `effect` and `kind` of an operation are texts",
+                remedy: "Give an operation as it is declared. Nothing was changed."
+              })
+            }
             const kind = provider.kinds.find(({ name }) => name === spec.kind)
             if (kind === undefined) {
               return yield* new UnknownOperation({

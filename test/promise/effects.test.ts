@@ -62,3 +62,38 @@ test("G60 G61 G63 V3 a plain provider is activated, run, stopped and let go; fai
   await expect(coppice.operations.activate({ name: "odd" } as never)).rejects.toMatchObject({ code: "BAD_ARGUMENT" })
   await expect(coppice.effects.plan({ effect: "e" } as never)).rejects.toMatchObject({ code: "INVALID_INPUT" })
 })
+
+test("G61 G62 G63 V3 what plain JavaScript hands in is refused by name, and what cannot be read keeps an operation from starting", async () => {
+  await using coppice = await open({ preset: "minimal", store: join(place, "odd") })
+  const goal = (await coppice.goals.open({ title: "Water the plants", budget: { slots: 1 } })).id
+  const { done, provider } = valve()
+  const activate = (more: object) => coppice.operations.activate({ ...provider, ...more } as OperationProvider)
+  for (const more of [{ name: undefined }, { name: "" }, { kinds: null }, { kinds: [null] }, { kinds: [{}] }]) {
+    await expect(activate(more)).rejects.toMatchObject({ code: "BAD_ARGUMENT" })
+  }
+  const spec = { effect: `${goal}/open`, goal, kind: "open", operation: { to: 30 }, summary: "open to 30" }
+  for (const all of [null, 5, [null], [{ engaged: true }], [{ name: "pressure" }]]) {
+    const operations = await activate({ interlocks: async () => all })
+    await expect(operations.run(spec)).rejects.toMatchObject({
+      code: "INTERLOCK_ENGAGED",
+      interlocks: [{ name: "interlocks", reason: "they could not be read" }]
+    })
+  }
+  const operations = await activate({ interlocks: async () => [{ name: "door", engaged: true, kinds: ["close"] }] })
+  for (const wrong of [undefined, null, 5, {}, { ...spec, effect: 5 }, { ...spec, kind: undefined }]) {
+    await expect(operations.run(wrong as never)).rejects.toMatchObject({ code: "INVALID_INPUT" })
+  }
+  // Their digest would leave out what they hold: another operation could take the id.
+  for (const operation of [() => 1, { at: new Map([[1, 2]]) }, { by: () => 1 }, [Symbol("x")], { on: new Date(0) }]) {
+    const odd = { ...spec, effect: `${goal}/odd`, operation: operation as never }
+    await expect(operations.run(odd)).rejects.toMatchObject({ code: "INVALID_INPUT" })
+  }
+  expect(done).toEqual([])
+  expect(await operations.run({ ...spec, operation: { to: 30, by: undefined } as never })).toMatchObject({
+    state: "confirmed"
+  })
+  for (const signal of [5, {}]) {
+    await expect(coppice.goals.get({ goal }, { signal } as never)).rejects.toMatchObject({ code: "BAD_ARGUMENT" })
+  }
+  for (const options of [null, 5]) await expect(open(options as never)).rejects.toMatchObject({ code: "BAD_ARGUMENT" })
+})

@@ -264,3 +264,63 @@ test("G91 a receiver's receipt that may not be public is kept as its digest, and
   assert.equal(sent.state, "confirmed")
   assert.equal((await scene.run(Todos.get({ todo: scene.todo }))).origin?.requestId, "q-1")
 })
+
+test("G91 whatever a provider answers, the sending has an end on record: what is not understood is unknown, a confirmation stands", async () => {
+  const scene = await finished()
+  const done = async () => {
+    const todo = await scene.run(Todos.add({ goal: scene.goal, title: "more", origin }))
+    const { delivery } = await scene.run(Todos.complete({ todo: todo.id, continuation: { kind: "noFollowUp" } }))
+    return delivery!
+  }
+  const sent = async (answer: unknown) => {
+    const provider = { name: "odd", keyed: false, deliver: () => Effect.succeed(answer as never) }
+    const { state, receipt, reason } = await scene.run(sendDelivery({ delivery: await done(), provider }))
+    return [state, receipt ?? reason]
+  }
+  for (const answer of [undefined, null, 5, {}, { _tag: "sent" }, { _tag: "unknown" }]) {
+    assert.deepEqual(await sent(answer), ["unknown", "the provider's answer is none that is known"])
+  }
+  assert.deepEqual(await sent({ _tag: "confirmed", receipt: 5 }), ["confirmed", null])
+  assert.match((await sent({ _tag: "confirmed", receipt: "half \ud83d" }))[1]!, /^sha256:/)
+  // Cut at 2,000 characters, the last one would be a half.
+  const cut = await sent({ _tag: "refused", reason: `${"x".repeat(1999)}\u{1f600}` })
+  assert.deepEqual(cut, ["refused", `${"x".repeat(1999)}\ufffd`])
+  // What reading back gives is no more than that either.
+  const delivery = await done()
+  const lost = { name: "odd", keyed: false, deliver: () => Effect.fail("gone") }
+  await scene.run(sendDelivery({ delivery, provider: lost }))
+  const odd = { ...lost, readBack: () => Effect.succeed(null as never) }
+  assert.deepInclude(await scene.run(sendDelivery({ delivery, provider: odd })), { state: "unknown", attempts: 1 })
+})
+
+test("G91 W14 cancelled at any moment, a sending is on record as what it was: not begun, or unknown", async () => {
+  const scene = await finished()
+  const states = new Set<string>()
+  for (let turns = 0; turns < 12; turns += 1) {
+    const todo = await scene.run(Todos.add({ goal: scene.goal, title: "more", origin }))
+    const done = await scene.run(Todos.complete({ todo: todo.id, continuation: { kind: "noFollowUp" } }))
+    const delivery = done.delivery!
+    let called = 0
+    const provider = {
+      name: "slow",
+      keyed: false,
+      deliver: () =>
+        Effect.suspend(() => {
+          called += 1
+          return Effect.never
+        })
+    }
+    await scene.run(
+      Effect.gen(function* () {
+        const fiber = yield* Effect.forkChild(sendDelivery({ delivery, provider }))
+        // So many turns of the event loop: before the journal, inside its commit, and after it.
+        for (let i = 0; i < turns; i += 1) yield* Effect.promise(() => new Promise((next) => setImmediate(next)))
+        yield* Fiber.interrupt(fiber)
+      })
+    )
+    const { state } = await scene.run(Deliveries.get({ delivery }))
+    assert.equal(state, called > 0 ? "unknown" : "accepted")
+    states.add(state)
+  }
+  assert.deepEqual([...states].toSorted(), ["accepted", "unknown"])
+})
