@@ -82,6 +82,11 @@ const migrations: readonly Migration[] = [
       ALTER TABLE groups ADD COLUMN framed INTEGER NOT NULL DEFAULT 0;
       ALTER TABLE packs ADD COLUMN freed INTEGER NOT NULL DEFAULT 0;
       UPDATE store SET format = 2;`
+  },
+  {
+    version: 5,
+    name: "packs that a compaction wrote",
+    sql: "ALTER TABLE packs ADD COLUMN compacted INTEGER NOT NULL DEFAULT 0;"
   }
 ]
 

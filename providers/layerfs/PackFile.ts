@@ -10,7 +10,9 @@ import {
   fsyncSync,
   ftruncateSync,
   openSync,
+  readdirSync,
   readSync,
+  rmSync,
   statSync,
   writeSync
 } from "node:fs"
@@ -23,7 +25,7 @@ import { isDead } from "./WriterIdentity.ts"
 import { formatVersion } from "./IndexSchema.ts"
 
 /** A pack that has grown past this is sealed: no new writer takes it. */
-const sealAt = 512 * 1024 * 1024
+export const sealAt = 512 * 1024 * 1024
 
 const magic = Buffer.from("COPPACK\n", "latin1")
 const headerLength = 16
@@ -163,6 +165,13 @@ export const reclaimPacks = (db: Database, directory: string): void => {
   }
 }
 
+/** Removes pack files that no row names: a compaction died between the last row and the file. A row always comes first. */
+export const removeOrphans = (db: Database, directory: string): void => {
+  const files = readdirSync(directory).filter((name) => /^\d{6,}\.pack$/.test(name))
+  const known = new Set(db.all("SELECT id FROM packs").map((row) => packName(Number(row["id"]))))
+  for (const name of files) if (!known.has(name)) rmSync(join(directory, name), { force: true })
+}
+
 const cutTail = (path: string, length: number): void => {
   let fd: number
   try {
@@ -198,7 +207,7 @@ const isAppendable = (path: string, length: number): boolean => {
 export const acquirePack = async (db: Database, directory: string, writer: string): Promise<PackAppender> => {
   const { id, length } = await db.transactWithRetry(() => {
     const free = db
-      .all("SELECT id, length FROM packs WHERE writer IS NULL AND length < ? ORDER BY id", sealAt)
+      .all("SELECT id, length FROM packs WHERE writer IS NULL AND compacted = 0 AND length < ? ORDER BY id", sealAt)
       .map((row) => ({ id: Number(row["id"]), length: Number(row["length"]) }))
       .find((pack) => isAppendable(join(directory, packName(pack.id)), pack.length))
     if (free !== undefined) {

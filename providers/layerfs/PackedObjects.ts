@@ -15,14 +15,19 @@ import type { PackAppender } from "./PackFile.ts"
 
 const kinds: readonly ObjectKind[] = ["blob", "tree", "times", "list", "chunk"]
 export const kindNumber = (kind: ObjectKind): number => kinds.indexOf(kind)
+/** A number that no version wrote can only be damage: it is taken for the kind of which least is expected. */
+export const kindOf = (number: number): ObjectKind => kinds[number] ?? "blob"
 
 /** zstd's level for frames: 04 "Storage", the spikes. */
 const level = 3
 /** Below this the head of a delta costs more than the delta saves. */
-const smallestDelta = 96
+export const smallestDelta = 96
 /** A delta is taken at once below this part of the object, and else below this part of what the object weighs whole. */
 const clearlySmall = 0.1
 const worthIt = 0.9
+/** True when a delta saves enough. An edit costs next to nothing; only where it may be close is the other way tried out. */
+export const isWorthIt = (delta: Buffer, object: Buffer): boolean =>
+  delta.length <= object.length * clearlySmall || delta.length <= wholeFrame(object, level).length * worthIt
 /** Bytes of objects that wait as frames at most. */
 const framedRawBound = 8 * 1024 * 1024
 
@@ -113,9 +118,7 @@ export class ObjectWriter implements ObjectStore {
     if (base.depth >= chainDepth || cost > chainBytes) return false
     const payload = deltaPayload(bytes, base.raw, level)
     const frame = deltaFrame(bytes.length, { id: like }, payload)
-    // An edit costs next to nothing; only where it may be close is the other way tried out.
-    if (frame.length > bytes.length * clearlySmall && frame.length > wholeFrame(bytes, level).length * worthIt)
-      return false
+    if (!isWorthIt(frame, bytes)) return false
     this.#addFrame({ id, kind, bytes, depth: base.depth + 1, cost }, frame)
     return true
   }

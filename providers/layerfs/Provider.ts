@@ -12,7 +12,13 @@ import { fromInput, join, show, type TreePath } from "../../src/base/PathBytes.t
 import type { Busy, StorageFailure, StoreMoved } from "../../src/sqlite/Database.ts"
 import { unsupported } from "../../src/workspace/Unsupported.ts"
 import { CandidateRefused, type StoreLocation, type StoreOptionInvalid } from "../../src/workspace/WorkspaceError.ts"
-import type { BranchInfo, FileStat, Manifest, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
+import type {
+  BranchInfo,
+ 
+  FileStat,
+  Manifest,
+  WorkspaceProvider
+} from "../../src/workspace/WorkspaceProvider.ts"
 import { type CallOptions, type LayerStore, type LayerStoreOptions, openLayerStore } from "./LayerStore.ts"
 import type { MakeProjections, ProjectionManifest, Projections } from "./Projections.ts"
 import { commitInfo, historyCalls } from "./history/HistoryCalls.ts"
@@ -203,6 +209,11 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
     exportTar: () => unsupported("exportTar"),
     retire: () => unsupported("retire"),
     collect: unsupported("collect"),
+    // Interruption lets the step that runs come to its end.
+    compact: ({ maxMs, maxBytes, onProgress } = {}) =>
+      cancellable("compact", { maxMs: maxMs ?? null, maxBytes: maxBytes ?? null }, progressTo(onProgress)).pipe(
+        Effect.withSpan("LayerFs.compact")
+      ),
     stats: Effect.suspend(() => call("stats", {})),
     verify: (options = {}) => call("verify", {}, progressTo(options.onProgress))
   }

@@ -8,6 +8,7 @@ import type { TreePath } from "../../src/base/PathBytes.ts"
 import type {
   Actor,
   CheckpointOutcome,
+  CompactReport,
   DiffPage,
   ExportedPatch,
   FileOperation,
@@ -183,6 +184,11 @@ export interface Calls {
     /** Null for all that differ. */
     readonly paths: readonly TreePath[] | null
   }) => Promise<ExportedPatch>
+  /** Progress: compact. Can be cancelled between steps: then it answers what it did. */
+  readonly compact: (input: {
+    readonly maxMs: number | null
+    readonly maxBytes: number | null
+  }) => Promise<CompactReport>
   readonly stats: (input: object) => StoreStats
   /** Progress: verify. */
   readonly verify: (input: object) => VerifyReport

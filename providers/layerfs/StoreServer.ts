@@ -8,7 +8,7 @@ import { newId } from "../../src/base/Id.ts"
 import { join, type TreePath } from "../../src/base/PathBytes.ts"
 import { fullProfile } from "../../src/workspace/TreeDigest.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
-import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
+import type { CompactReport, Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { commitChanges, type CommitContext, commitEdit, refNotFound } from "./CommitBuilder.ts"
 import { checkpoint, preview } from "./Checkpoint.ts"
 import { contentDigestOf } from "./ContentDigest.ts"
@@ -16,6 +16,7 @@ import { digestOfRoot } from "./RootDigest.ts"
 import { applyOperations } from "./DirectCalls.ts"
 import { exportPatch, removeAbandonedScratch } from "./ExportPatch.ts"
 import { pathError, resolvePath } from "./Lookup.ts"
+import { compactInThread } from "./CompactThread.ts"
 import { readStats, verifyStore } from "./Verify.ts"
 import { encodeError } from "./ErrorTransfer.ts"
 import { longestRead, readContent, readRange } from "./FileContent.ts"
@@ -24,7 +25,14 @@ import { openIndex } from "./IndexSchema.ts"
 import type { Reply, Request, WorkerSetup } from "./LayerStore.ts"
 import { materialise } from "./Materialise.ts"
 import { ProgressMeter } from "./ProgressMeter.ts"
-import { acquirePack, hasAbandonedPacks, type PackAppender, reclaimPacks, releasePack } from "./PackFile.ts"
+import {
+  acquirePack,
+  hasAbandonedPacks,
+  type PackAppender,
+  reclaimPacks,
+  releasePack,
+  removeOrphans
+} from "./PackFile.ts"
 import { ObjectReader } from "./ObjectReader.ts"
 import { ObjectWriter } from "./PackedObjects.ts"
 import { blame } from "./history/Blame.ts"
@@ -58,6 +66,7 @@ class OpenStore {
   #commits: Promise<unknown> = Promise.resolve()
   #pack: PackAppender | undefined
   #objects: ObjectWriter | undefined
+  #isClosing = false
 
   private constructor(setup: WorkerSetup, db: Database) {
     this.setup = setup
@@ -72,6 +81,7 @@ class OpenStore {
     const { index, packs, work } = setup.directories
     const db = await openIndex(index, setup.durability, () => newId("project").replace("prj_", "sto_"))
     if (hasAbandonedPacks(db)) await db.transactWithRetry(() => reclaimPacks(db, packs))
+    removeOrphans(db, packs)
     removeAbandonedScratch(work)
     return new OpenStore(setup, db)
   }
@@ -89,6 +99,28 @@ class OpenStore {
   async #openWriter(): Promise<ObjectWriter> {
     this.#pack ??= await acquirePack(this.db, this.setup.directories.packs, this.#writer)
     return new ObjectWriter(this.reader, this.#pack)
+  }
+
+  /** Rewrites packs in a thread of its own. What commits wrote up to now is among them: the next one takes another pack. */
+  async compact(
+    input: { readonly maxMs: number | null; readonly maxBytes: number | null },
+    scope: CallScope
+  ): Promise<CompactReport> {
+    await this.commit(async () => {
+      if (this.#pack !== undefined) await releasePack(this.db, this.#pack)
+      this.#pack = undefined
+      this.#objects = undefined
+    })
+    const { index, packs } = this.setup.directories
+    const setup = { index, packs, durability: this.setup.durability, ...input }
+    return compactInThread(setup, { ...scope, cancelled: () => this.#isClosing || scope.cancelled() }).finally(() =>
+      this.reader.closeRemoved()
+    )
+  }
+
+  /** Ends what goes on in the background; what was asked for by name is waited for. */
+  stopBackground(): void {
+    this.#isClosing = true
   }
 
   /** An import has a pack of its own, so that commits go on beside it. */
@@ -248,6 +280,7 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
         store.resolve(to),
         paths === null ? null : new Set(paths)
       ),
+    compact: (input, scope) => store.compact(input, scope),
     stats: () => readStats(store.db, store.setup.directories, store.setup.quota),
     verify: (_, { progress }) => verifyStore({ refs, trees, reader, progress }),
     materialise: ({ commit, target, phase }, { progress }) =>
@@ -273,6 +306,7 @@ export const serveStore = (port: MessagePort, setup: WorkerSetup): void => {
       return {}
     }
     if (call === "close") {
+      store?.stopBackground()
       await Promise.allSettled(running)
       await store?.close()
       return undefined

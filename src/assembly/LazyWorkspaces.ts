@@ -64,6 +64,7 @@ export const lazyWorkspaces = (
       left: use((p) => p.left),
       recover: (workspace, options) => use((p) => p.recover(workspace, options)),
       discardLeft: (workspace, reason) => use((p) => p.discardLeft(workspace, reason)),
+      compact: (options) => use((p) => p.compact(options)),
       stats: use((p) => p.stats),
       verify: (options) => use((p) => p.verify(options))
     }

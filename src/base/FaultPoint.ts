@@ -19,6 +19,7 @@ export const faultPoints = [
   "layerfs.pack.syncDirectory",
   "layerfs.pack.truncate",
   "layerfs.index.commit",
+  "layerfs.compact.commit",
   "layers.mark",
   "layers.place",
   "workspace.make",
@@ -41,7 +42,8 @@ const armed = (): ((name: FaultPointName) => void) => {
     if (fault.remaining !== 0) return
     const { code } = fault
     // SQLite's own shape for its own file: a full disk is its error 13, any other one 10 (SQLITE_IOERR).
-    const isDatabase = name === "layerfs.index.commit" || name === "authority.commit"
+    const isDatabase =
+      name === "layerfs.index.commit" || name === "layerfs.compact.commit" || name === "authority.commit"
     const shape = isDatabase
       ? { code: "ERR_SQLITE_ERROR", errcode: code === "ENOSPC" ? 13 : 10 }
       : { code, syscall: "write" }

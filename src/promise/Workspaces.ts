@@ -22,6 +22,8 @@ import type {
   CheckpointOutcome,
   CommitInfo,
   CommitOptions,
+  CompactOptions,
+  CompactReport,
   ExecResult,
   ExportedPatch,
   FileOperation,
@@ -218,6 +220,8 @@ export interface WorkspaceCalls {
     options?: CallOptions & CommitOptions
   ) => Promise<{ readonly branch: string; readonly checkpoint: CheckpointOutcome }>
   readonly discardLeft: (workspace: string, reason: string, options?: CallOptions) => Promise<void>
+  /** Writes the store anew, smaller; deletes nothing. Goes on beside everything else and may be stopped at any time. */
+  readonly compact: (options?: CompactOptions & Watched) => Task<CompactReport, Progress>
   readonly stats: (options?: CallOptions) => Promise<StoreStats>
   /** Reads every object back against its id. */
   readonly verify: (options?: Watched) => Task<VerifyReport, Progress>

@@ -22,6 +22,8 @@ import type {
   CheckpointOutcome,
   CommitInfo,
   CommitOptions,
+  CompactOptions,
+  CompactReport,
   ExecResult,
   ExportedPatch,
   FileOperation,
@@ -337,6 +339,11 @@ export interface WorkspaceProvider {
   >
   readonly discardLeft: (workspace: string, reason: string) => Effect.Effect<void, E.RefNotFound | StoreError>
 
+  /**
+   * Writes what commits and imports left behind anew, smaller; deletes nothing that is named. Goes on beside everything else; interrupted,
+   * it ends its step and keeps what it did.
+   */
+  readonly compact: (options?: CompactOptions) => Effect.Effect<CompactReport, E.Unsupported | StoreError>
   readonly stats: Effect.Effect<StoreStats, StoreError>
   /** Reads every object back against its id (L10). */
   readonly verify: (options?: {

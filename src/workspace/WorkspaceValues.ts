@@ -58,8 +58,8 @@ export type Projection = "overlay" | "copy"
 
 /** At most twenty a second beside the first and the last of a phase; within a phase no count goes down (W14). */
 export interface Progress {
-  readonly phase: "scan" | "store" | "commit" | "materialise" | "export" | "verify"
-  /** Entries in `scan`, stored objects in `verify`, else files. */
+  readonly phase: "scan" | "store" | "commit" | "materialise" | "export" | "verify" | "compact"
+  /** Entries in `scan`, stored objects in `verify` and `compact`, else files. */
   readonly files: number
   readonly bytes: number
   /** Null while it is not known. */
@@ -339,6 +339,29 @@ export interface StoreStats {
   readonly quota: { readonly storeBytes: number | null; readonly projectBytes: number | null }
   /** What each project added to the store; null for one that is older than the count. */
   readonly projects: readonly { readonly id: string; readonly name: string; readonly storedBytes: number | null }[]
+}
+
+/** How long one compaction may go on: it stops between two steps, and the next one goes on from there. */
+export interface CompactOptions {
+  /** No step begins after this many milliseconds. No bound when absent. */
+  readonly maxMs?: number
+  /** No step begins after this many bytes of objects were written. No bound when absent. */
+  readonly maxBytes?: number
+  readonly onProgress?: (progress: Progress) => void
+}
+
+export interface CompactReport {
+  /** False when it was stopped by a bound or a cancellation; what was done stands. */
+  readonly complete: boolean
+  /** Objects that were written anew. */
+  readonly objects: number
+  /** Objects that stayed where they are because they are damaged: `verify` names them. */
+  readonly unreadable: number
+  readonly packsBefore: number
+  readonly packsAfter: number
+  readonly bytesBefore: number
+  readonly bytesAfter: number
+  readonly durability: Durability
 }
 
 export interface VerifyReport {

@@ -15,7 +15,7 @@ import { acquirePack, packName } from "../../providers/layerfs/PackFile.ts"
 import type { Digest } from "../../src/base/Digest.ts"
 import { seed as seedOf } from "../governance/authority.ts"
 import { atEnd, scratch } from "./storeFixture.ts"
-import { seededRandom } from "./storeKills.ts"
+import { seededRandom } from "../seededRandom.ts"
 
 /** An index, one pack with its writer, and readers that begin with nothing in memory. */
 const ground = async () => {

@@ -1,6 +1,6 @@
 /**
  * A process that writes to a store and says what was acknowledged, for tests that kill it.
- * Arguments: the store, what to do (`import SOURCE`, `commit BRANCH COUNT LABEL`, or `read REF COUNT`). One JSON line per
+ * Arguments: the store, what to do (`import SOURCE`, `commit BRANCH COUNT LABEL`, `compact`, or `read REF COUNT`). One JSON line per
  * acknowledged step; a typed error is a line too, and the next step is tried.
  */
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
@@ -45,6 +45,9 @@ if (what === "commit") {
       (outcome) => ({ n, outcome: outcome.outcome, commit: outcome.commit })
     )
   }
+}
+if (what === "compact") {
+  await told(opened.call("compact", { maxMs: null, maxBytes: null }), (report) => ({ complete: report.complete }))
 }
 if (what === "read") {
   for (let n = 0; n < Number(count); n += 1) {
