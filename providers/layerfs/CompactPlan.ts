@@ -7,7 +7,8 @@ import { DatabaseSync, type StatementSync } from "node:sqlite"
 import type { Digest } from "../../src/base/Digest.ts"
 import { join, type TreePath } from "../../src/base/PathBytes.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
-import { blockSize, idFromBytes, idsOfList, idToBytes, zeroBlock } from "./ObjectId.ts"
+import { visitContent } from "./FileContent.ts"
+import { idFromBytes, idToBytes } from "./ObjectId.ts"
 import type { ObjectReader } from "./ObjectReader.ts"
 import type { ObjectKind } from "./ObjectStore.ts"
 import { kindOf } from "./PackedObjects.ts"
@@ -99,11 +100,14 @@ export class CompactPlan {
       }
     }
     const file = (entry: { readonly id: Digest; readonly size: number }, path: TreePath): void => {
-      put(entry.id, path, 0)
-      if (entry.size <= blockSize || this.#walked.run(idToBytes(entry.id)).changes === 0) return
-      for (const [n, block] of idsOfList(reader.read(entry.id)).entries()) {
-        if (block !== zeroBlock) put(block, path, n * blockSize)
-      }
+      let at = 0
+      visitContent(reader, entry, (id) => {
+        // Pieces that versions share are the newest one's; what is left are pieces of an older one, about where it differs.
+        if (this.#walked.run(idToBytes(id)).changes > 0) put(id, path, at)
+        else if (at === 0) return false
+        at += 1
+        return true
+      })
     }
     for (const commit of commits) {
       if (cancelled()) break
