@@ -12,13 +12,7 @@ import { fromInput, join, show, type TreePath } from "../../src/base/PathBytes.t
 import type { Busy, StorageFailure, StoreMoved } from "../../src/sqlite/Database.ts"
 import { unsupported } from "../../src/workspace/Unsupported.ts"
 import { CandidateRefused, type StoreLocation, type StoreOptionInvalid } from "../../src/workspace/WorkspaceError.ts"
-import type {
-  BranchInfo,
- 
-  FileStat,
-  Manifest,
-  WorkspaceProvider
-} from "../../src/workspace/WorkspaceProvider.ts"
+import type { BranchInfo, FileStat, Manifest, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 import { type CallOptions, type LayerStore, type LayerStoreOptions, openLayerStore } from "./LayerStore.ts"
 import type { MakeProjections, ProjectionManifest, Projections } from "./Projections.ts"
 import { commitInfo, historyCalls } from "./history/HistoryCalls.ts"
