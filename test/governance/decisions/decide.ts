@@ -2,9 +2,11 @@
  * Calls one command's pure decision, or drives its load over rows that a test names: no store, no clock.
  * Rules: G1 (a decision is pure), and whatever its tests name.
  */
+import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import { Authority } from "../../../src/governance/Authority.ts"
 import type { Handlers } from "../../../src/governance/Handler.ts"
-import type { JournalEvent, Load, Statement } from "../../../src/governance/Module.ts"
+import type { AuthorityStore, Command, JournalEvent, Load, Statement } from "../../../src/governance/Module.ts"
 import type { Row } from "../../../src/sqlite/Database.ts"
 import { context } from "./records.ts"
 
@@ -79,3 +81,22 @@ export const tables =
     const conditions = [...(where ?? "").matchAll(/(\w+) = \?/g)].map((match) => match[1]!)
     return found.filter((row) => conditions.every((column, i) => row[column] === params[i]))
   }
+
+/** An authority that keeps the commands it is given, and reads out of these tables. */
+export const recording = (content: { readonly [table: string]: readonly Row[] } = {}) => {
+  const commands: Command[] = []
+  const store = {
+    read: async (query: (context: { readonly now: number }) => Load<unknown>) => ({
+      value: loaded(query({ now: 0 }), tables(content)).state,
+      seq: 1
+    }),
+    commit: async (batch: readonly Command[]) => {
+      commands.push(...batch)
+      return [{ _tag: "Committed", replayed: false, reply: {}, seq: 1 }]
+    }
+  } as unknown as AuthorityStore
+  const service = Authority.make(store)
+  const run = <A, E>(effect: Effect.Effect<A, E, Authority>): Promise<A> =>
+    Effect.runPromise(Effect.provideService(effect, Authority, service))
+  return { commands, run }
+}

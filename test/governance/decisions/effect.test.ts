@@ -1,8 +1,6 @@
 /** Who hands an external effect over, and when it may be: decided from records alone, over every state. Rules: G10, G35, G40, G60 to G63. */
-import * as Effect from "effect/Effect"
 import { assert, test } from "vitest"
 import type { Json } from "../../../src/base/Digest.ts"
-import { Authority } from "../../../src/governance/Authority.ts"
 import { mayHandOver } from "../../../src/governance/EffectDispatch.ts"
 import { driverOf, nobodyElse, observing } from "../../../src/governance/EffectDriver.ts"
 import {
@@ -16,10 +14,9 @@ import {
 import { effectHandlers } from "../../../src/governance/ExternalEffect.ts"
 import { goalTable } from "../../../src/governance/Goal.ts"
 import { leaseTable } from "../../../src/governance/Lease.ts"
-import type { AuthorityStore, Command } from "../../../src/governance/Module.ts"
 import { todoTable } from "../../../src/governance/TodoRecord.ts"
 import { thisProcess } from "../../../src/governance/TurnFence.ts"
-import { decideBy, loadBy, loaded, rowOf, tables, told } from "./decide.ts"
+import { decideBy, loadBy, loaded, recording, rowOf, tables, told } from "./decide.ts"
 import { lease, now, todo } from "./records.ts"
 import {
   effect,
@@ -81,20 +78,8 @@ test("G61 a write about an effect says who asks, who handed it over last, and wh
     [thisProcess(), true],
     [gone, false]
   ] as const) {
-    const commands: Command[] = []
-    const store = {
-      read: async (query: () => never) => {
-        const { state } = loaded(query(), tables({ external_effect: [rowOf(effectTable.put(effect({ driver })))] }))
-        return { value: state, seq: 1 }
-      },
-      commit: async (batch: readonly Command[]) => {
-        commands.push(...batch)
-        return [{ _tag: "Committed", replayed: false, reply: {}, seq: 1 }]
-      }
-    } as unknown as AuthorityStore
-    const service = Authority.make(store)
-    const write = (id: string) =>
-      Effect.runPromise(Effect.provideService(observing("answerEffect")({ effect: id }), Authority, service))
+    const { commands, run } = recording({ external_effect: [rowOf(effectTable.put(effect({ driver })))] })
+    const write = (id: string) => run(observing("answerEffect")({ effect: id }))
     await write("effect-a")
     assert.deepEqual(commands[0]!.observed, { process: thisProcess(), driver, alive } as unknown as Json)
     await write("effect-b")

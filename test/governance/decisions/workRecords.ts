@@ -7,9 +7,10 @@ import type { EffectRecord, EffectStop } from "../../../src/governance/EffectRec
 import type { EvidenceRecord } from "../../../src/governance/Evidence.ts"
 import type { Fence } from "../../../src/governance/Field.ts"
 import type { GateDecision, GateRecord } from "../../../src/governance/GateRecord.ts"
-import type { GoalRecord } from "../../../src/governance/Goal.ts"
+import type { AgentRecord, GoalRecord } from "../../../src/governance/Goal.ts"
 import type { OperationKind } from "../../../src/governance/OperationProvider.ts"
 import type { HostResult, TurnRecord } from "../../../src/governance/TurnRecord.ts"
+import type { ReservationRecord } from "../../../src/governance/ReservationRecord.ts"
 import type { SourceRecord } from "../../../src/governance/SourceRecord.ts"
 import { now } from "./records.ts"
 
@@ -146,6 +147,36 @@ export const source = (change: Partial<SourceRecord> = {}): SourceRecord => ({
   state: "readable",
   reason: null,
   addedAt: now - 9,
+  changedAt: now - 9,
+  ...change
+})
+
+export const agent = (change: Partial<AgentRecord> = {}): AgentRecord => ({
+  goal: "goal-a",
+  agentId: "ada",
+  capabilities: [],
+  budget: null,
+  registeredAt: now - 9,
+  ...change
+})
+
+export const reservation = (change: Partial<ReservationRecord> = {}): ReservationRecord => ({
+  id: "reservation-a",
+  goal: "goal-a",
+  todo: "todo-a",
+  turn: "turn-a",
+  agent: "ada",
+  role: "worker",
+  effectId: "turn-a",
+  state: "open",
+  heldUsdMicros: 2_000_000,
+  heldSlots: 1,
+  heldMeters: {},
+  spentUsdMicros: null,
+  spentSlots: 0,
+  spentMeters: {},
+  evidence: null,
+  reservedAt: now - 9,
   changedAt: now - 9,
   ...change
 })
