@@ -8,6 +8,9 @@ import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib"
 /** Raw bytes after which a group is closed. */
 export const groupTarget = 1024 * 1024
 
+/** The same for an import: neighbours share more, which saves 3 % of a `node_modules` and costs a reader 2 ms more (023). */
+export const importGroup = 3 * groupTarget
+
 const header = 5
 const stored = 0
 const zstd = 1

@@ -14,6 +14,7 @@ export interface ScannedFile {
   readonly type: "file"
   mode: number
   mtimeNs: bigint
+  ctimeNs: bigint
   size: number
   /** Set while reading; an entry without one is left out, with a note. */
   id: string | undefined
@@ -21,8 +22,9 @@ export interface ScannedFile {
   readonly inode: string | undefined
   /** How many names it has, in the source and elsewhere. */
   readonly links: number
-  /** False for a large file without allocated blocks: all zeros, not worth reading (C19). */
-  readonly allocated: boolean
+  /** Device and inode, by which a file is known again (see ImportMemory). */
+  readonly device: bigint
+  readonly ino: bigint
 }
 
 export interface ScannedLink {
@@ -87,12 +89,14 @@ const stretch = 2000
 
 /**
  * Walks `source`, an absolute real path as a byte string.
- * `onProgress` is called now and then and may throw to stop the walk.
+ * `onProgress` is called now and then and may throw to stop the walk; `onFile` is called for each file as it is found, in the order
+ * of `files`, with milliseconds since 1970 from right before it was looked at; what it throws ends the walk.
  */
 export const scan = async (
   source: TreePath,
   notes: ImportNotes,
-  onProgress: (files: number) => void
+  onProgress: (files: number) => void,
+  onFile: (file: ScannedFile, index: number, lookedAt: number) => void
 ): Promise<Scan> => {
   const files: ScannedFile[] = []
   let directories = 0
@@ -108,11 +112,13 @@ export const scan = async (
     type: "file",
     mode: permissionBits(stat),
     mtimeNs: stat.mtimeNs,
+    ctimeNs: stat.ctimeNs,
     size: Number(stat.size),
     id: undefined,
     inode: stat.nlink > 1n ? `${stat.dev}:${stat.ino}` : undefined,
     links: Number(stat.nlink),
-    allocated: stat.blocks > 0n
+    device: stat.dev,
+    ino: stat.ino
   })
   const linkOf = (name: TreePath, path: TreePath, stat: BigIntStats): ScannedLink => {
     const target = reach(absolute(path), (short) => readlinkSync(short, { encoding: "latin1" }))
@@ -160,12 +166,13 @@ export const scan = async (
         continue
       }
       try {
+        const lookedAt = Date.now()
         const stat = lstat(path)
         const type = Number(stat.mode & 0o170000n)
         if (type === 0o100000) {
           const file = fileOf(name, path, stat)
           directory.entries.push(file)
-          files.push(file)
+          onFile(file, files.push(file) - 1, lookedAt)
           bytes += file.size
         } else if (type === 0o040000) {
           const child = directoryOf(name, path, stat)

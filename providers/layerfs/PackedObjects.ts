@@ -250,13 +250,13 @@ export const insertObjects = (
       group = Number(made!["id"])
       groups.set(key, group)
     }
-    return { object, group, id: idToBytes(object.id) }
+    return { object, group }
   })
   // In key order the b-tree grows at its end instead of splitting pages everywhere.
   rows.sort((a, b) => (a.object.id < b.object.id ? -1 : 1))
   const insert = db.prepare("INSERT OR IGNORE INTO objects (id, kind, grp, offset, length) VALUES (?, ?, ?, ?, ?)")
-  for (const { object, group, id } of rows) {
-    insert.run(id, kindNumber(object.kind), group, object.offset, object.length)
+  for (const { object, group } of rows) {
+    insert.run(idToBytes(object.id), kindNumber(object.kind), group, object.offset, object.length)
   }
   for (const [pack, length] of packLengths) db.run("UPDATE packs SET length = ? WHERE id = ?", length, pack)
 }

@@ -132,6 +132,7 @@ class OpenStore {
         refs: this.refs,
         objects: new ObjectWriter(this.reader, pack),
         index: this.setup.directories.index,
+        cache: this.setup.directories.cache,
         storeRoot: this.setup.directories.root,
         durability: this.setup.durability,
         ...scope

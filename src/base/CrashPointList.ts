@@ -45,7 +45,7 @@ export const crashPoints = {
   "layerfs.fork.inTransaction": point("the branch row is written, not committed", "there is no branch"),
   "layerfs.fork.committed": point("the branch stands, the caller has not heard", "the operation id finds it"),
   "layerfs.pin.committed": point("the pin stands, the caller has not heard", "pinning again changes nothing"),
-  "layerfs.import.scanned": point("the source is listed, nothing is read", "nothing of the import is there"),
+  "layerfs.import.scanned": point("the source is listed, not all of it is read", "nothing of the import is there"),
   "layerfs.import.read": point("contents lie in the pack, no tree does", "the tail is cut"),
   "layerfs.import.packSynced": point("everything is durable, no row names it", "the import is absent as a whole"),
   "layerfs.import.committed": point("the layer stands, the caller has not heard", "the operation id finds it"),
@@ -55,6 +55,10 @@ export const crashPoints = {
   "layerfs.compact.moved": point("some rows of a step name the new pack, others the old", "both are read"),
   "layerfs.compact.dropping": point("rows of emptied packs are deleted, not committed", "the packs are empty still"),
   "layerfs.compact.dropped": point("no row names a pack, its file lies there", "the next opening removes it"),
+  "layerfs.import.remembering": point(
+    "what was seen of the source is written beside the store, not complete",
+    "it is known for a half by its digest; the next import reads everything"
+  ),
   "layerfs.materialise.begun": point("the target is made, files are on their way", "the half directory is never used"),
   "layerfs.materialise.written": point("every file is written, tar is not done", "the half directory is never used"),
   "layerfs.patch.scratchMade": point("the scratch of a patch export exists", "the next opening removes it"),

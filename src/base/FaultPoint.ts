@@ -20,6 +20,7 @@ export const faultPoints = [
   "layerfs.pack.truncate",
   "layerfs.index.commit",
   "layerfs.compact.commit",
+  "layerfs.import.remember",
   "layers.mark",
   "layers.place",
   "workspace.make",
