@@ -4,6 +4,7 @@
  * reports raw figures; what cannot run here or does not exist yet is named with its reason. Rules: 04 "Numbers"; L1, L3, L8, L10.
  */
 import type { BenchOptions } from "./main.ts"
+import { historyRows } from "./layerfs-history.ts"
 import { importRows, manyFilesRows } from "./layerfs-import.ts"
 import { HostDelay, type LayerFsBench } from "./layerfs-scene.ts"
 import { withScratch } from "./measure.ts"
@@ -16,6 +17,12 @@ export const rowIds = [
   "import.bytes",
   "import.100k",
   "import.100k.memory",
+  "history.committed",
+  "history.compacted",
+  "history.cost",
+  "history.read",
+  "compact.pause",
+  "compact.extra",
   "eventLoopDelay"
 ] as const
 
@@ -50,6 +57,10 @@ export const run = (options: BenchOptions): Promise<AreaResult> =>
       return imported
     })
     await measure(["import.100k", "import.100k.memory"], () => manyFilesRows(bench))
+    await measure(
+      ["history.committed", "history.compacted", "history.cost", "history.read", "compact.pause", "compact.extra"],
+      () => historyRows(bench)
+    )
     if (rows.length > 0 && wanted("eventLoopDelay")) keep([bench.delay.row()])
     return { rows, skipped }
   })

@@ -62,11 +62,16 @@ export const bareCommit = (directory: string): { readonly commit: () => number; 
 }
 
 /** Runs a peer's command; throws when it fails, so that a peer is never credited with work it did not do. */
-export const command = async (argv: readonly [string, ...string[]], cwd?: string): Promise<string> => {
+export const command = async (
+  argv: readonly [string, ...string[]],
+  cwd?: string,
+  encoding: BufferEncoding = "utf8"
+): Promise<string> => {
   const [file, ...args] = argv
   const { stdout } = await executed(file, args, {
     ...(cwd === undefined ? {} : { cwd }),
     maxBuffer: 256 * 1024 * 1024,
+    encoding,
     env: { ...process.env, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1", LC_ALL: "C" }
   })
   return stdout

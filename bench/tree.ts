@@ -25,7 +25,7 @@ export interface TreeSummary {
 export const fullSize: TreeOptions = { seed: 1, files: 21_000, bytes: 400e6 }
 
 /** sfc32 (Chris Doty-Humphrey's small fast counting generator), seeded through splitmix32. */
-class Random {
+export class Random {
   private readonly state = new Uint32Array(4)
   constructor(seed: number) {
     let z = seed >>> 0
@@ -76,8 +76,8 @@ const words = (random: Random, count: number): readonly string[] =>
 const letters = (n: number): string =>
   String.fromCharCode(97 + (n % 26)) + (n % 7 < 3 ? String.fromCharCode(97 + ((n >> 3) % 26)) : "")
 
-type Line = (w: () => string, n: () => number) => string
-const scriptLines: readonly Line[] = [
+export type Line = (w: () => string, n: () => number) => string
+export const scriptLines: readonly Line[] = [
   (w) => `  const ${w()} = ${w()}.${w()}(${w()});\n`,
   (w) => `    if (${w()} === undefined || ${w()}.${w()} === null) {\n      return ${w()};\n    }\n`,
   (w, n) => `  for (let i = 0; i < ${w()}.length; i += ${1 + (n() % 4)}) {\n`,
@@ -97,14 +97,14 @@ const scriptLines: readonly Line[] = [
   (w) => `var ${w()} = require("./${w()}");\n`,
   (w) => `    ${w()}.${w()}(function (${w()}) { return ${w()}(${w()}, this.${w()}); });\n`
 ]
-const typeLines: readonly Line[] = [
+export const typeLines: readonly Line[] = [
   (w) => `export declare function ${w()}(${w()}: ${w()}, ${w()}?: string): Promise<${w()}>;\n`,
   (w) => `    readonly ${w()}: ${w()} | undefined;\n`,
   (w) => `export interface ${w()} extends ${w()} {\n`,
   () => "}\n",
   (w) => `    /** The ${w()} of the ${w()}. */\n    ${w()}?: ${w()};\n`
 ]
-const proseLines: readonly Line[] = [
+export const proseLines: readonly Line[] = [
   (w) => `The ${w()} of ${w()} is ${w()} unless ${w()} says so.\n`,
   (w) => `## ${w()} ${w()}\n\n`,
   (w) => `- \`${w()}\`: ${w()} and ${w()} for each ${w()}\n`,
@@ -114,14 +114,14 @@ const proseLines: readonly Line[] = [
 const base64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 /** Names and content of one package: everything in it shares a vocabulary, which is what makes real packages compress. */
-class PackageText {
+export class PackageText {
   private readonly vocabulary: readonly string[]
   private readonly random: Random
   constructor(random: Random) {
     this.random = random
     this.vocabulary = words(random, 60 + random.below(240))
   }
-  private lines(kinds: readonly Line[], size: number): string {
+  lines(kinds: readonly Line[], size: number): string {
     const { random, vocabulary } = this
     const word = () => vocabulary[Math.floor(vocabulary.length * random.next() ** 1.5)] as string
     const number = () => random.below(1000)
