@@ -10,13 +10,14 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Assembly } from "./assembly/Assembly.ts"
+import { namingEffects } from "./assembly/EffectsOfMoves.ts"
 import { lazyWorkspaces } from "./assembly/LazyWorkspaces.ts"
 import { type AssemblyError, authorityLayer } from "./assembly/Preset.ts"
 import type { PluginRefused, WorkspacePlugin } from "./assembly/Plugin.ts"
 import { storeDirectory } from "./assembly/StoreDefault.ts"
 import type { ByteSize } from "./base/ByteSize.ts"
 import { exploreModule } from "./explore/ExploreGraph.ts"
-import type { Authority } from "./governance/Authority.ts"
+import { Authority } from "./governance/Authority.ts"
 import { workModule } from "./governance/WorkModule.ts"
 import type { CommandHosts } from "./host/CommandHosts.ts"
 import { sessionModule } from "./session/Binding.ts"
@@ -109,9 +110,10 @@ export const standard = (
         return yield* module.openWorkspaces({ store: directory, ...quota })
       })
       const chosen = wanted === "layerfs" ? layerfs : plugin
-      return yield* lazyWorkspaces(
+      const provider = yield* lazyWorkspaces(
         wanted === "off" ? off : Effect.tap(chosen, () => Effect.sync(() => registry.markReady(wanted, true)))
       )
+      return namingEffects(provider, yield* Authority)
     })
   )
   return Layer.provideMerge(workspaces, core)

@@ -6,7 +6,7 @@
 import type { Digest } from "../../src/base/Digest.ts"
 import type { TreePath } from "../../src/base/PathBytes.ts"
 import type { ProcessIdentity } from "../../src/base/Spawn.ts"
-import type { Actor, Projection, Quarantine } from "../../src/workspace/WorkspaceProvider.ts"
+import type { Actor, HeadMove, Projection, Quarantine } from "../../src/workspace/WorkspaceProvider.ts"
 import type { PackedObject } from "./ObjectStore.ts"
 
 export interface CommitRow {
@@ -89,6 +89,13 @@ export interface RefStore {
   readonly addCommit: (input: AddCommit) => Promise<Added>
   /** One row, one fsync (L1). */
   readonly fork: (row: BranchRow, operationId: string | undefined) => Promise<void>
+  /**
+   * One transaction: the head moved from `from`, and the move in the undo log. Answers its number there; with nothing written the actual
+   * head when that is another one, or what the operation answered before.
+   */
+  readonly moveHead: (move: NewMove, result: (number: number) => unknown) => Promise<Moved>
+  /** Moves of a branch with smaller numbers than `before`, the largest first. */
+  readonly moves: (branch: string, before: number, limit: number) => readonly HeadMove[]
   readonly pin: (key: string, commit: string) => Promise<void>
   readonly unpin: (key: string) => Promise<void>
   readonly putWorkspace: (row: WorkspaceRow) => Promise<void>
@@ -96,6 +103,13 @@ export interface RefStore {
   readonly updateWorkspace: (id: string, change: Partial<Omit<WorkspaceRow, "id">>) => Promise<boolean>
   readonly workspaces: (states: readonly WorkspaceRow["state"][]) => readonly WorkspaceRow[]
 }
+
+export type NewMove = Omit<HeadMove, "number" | "undoneBy"> & { readonly branch: string }
+
+export type Moved =
+  | { readonly kind: "moved"; readonly number: number }
+  | { readonly kind: "headMoved"; readonly actualHead: string }
+  | { readonly kind: "repeated"; readonly result: unknown }
 
 export type Added =
   | { readonly kind: "added" }

@@ -7,6 +7,7 @@ import type { Digest } from "../../src/base/Digest.ts"
 import type { Database, Row } from "../../src/sqlite/Database.ts"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { faultPoint } from "../../src/base/FaultPoint.ts"
+import type { HeadMove } from "../../src/workspace/WorkspaceProvider.ts"
 import { idFromBytes, idToBytes } from "./ObjectId.ts"
 import { insertObjects } from "./PackedObjects.ts"
 import { allowance, charge, type StoreQuota } from "./StoreQuota.ts"
@@ -15,7 +16,9 @@ import type {
   Added,
   BranchRow,
   CommitRow,
+  Moved,
   NewCommit,
+  NewMove,
   ProjectRow,
   RefStore,
   WorkspaceRow
@@ -42,6 +45,21 @@ const branchOf = (row: Row): BranchRow => ({
   name: String(row["name"]),
   base: String(row["base"]),
   head: String(row["head"])
+})
+
+const numberOrNull = (value: unknown): number | null => (value === null ? null : Number(value))
+
+const moveOf = (row: Row): HeadMove => ({
+  number: Number(row["number"]),
+  kind: row["kind"] === "undo" ? "undo" : "reset",
+  from: String(row["from_commit"]),
+  to: String(row["to_commit"]),
+  at: Number(row["at"]),
+  reason: String(row["reason"]),
+  actor: JSON.parse(String(row["actor"])),
+  operationId: String(row["operation"]),
+  undoes: numberOrNull(row["undoes"]),
+  undoneBy: numberOrNull(row["undone_by"])
 })
 
 export class SqliteRefs implements RefStore {
@@ -180,6 +198,52 @@ export class SqliteRefs implements RefStore {
       crashPoint("layerfs.fork.inTransaction")
     })
     crashPoint("layerfs.fork.committed")
+  }
+
+  moveHead(move: NewMove, result: (number: number) => unknown): Promise<Moved> {
+    const { branch, kind, from, to, at, reason, actor, operationId, undoes } = move
+    const moved = this.#db.transactWithRetry((): Moved => {
+      const before = this.operation(operationId)
+      if (before !== undefined) return { kind: "repeated", result: before.result }
+      const actualHead = this.branch(branch)?.head ?? ""
+      if (actualHead !== from) return { kind: "headMoved", actualHead }
+      const last = this.#db.get("SELECT max(number) AS number FROM moves WHERE branch = ?", branch)
+      const number = Number(last?.["number"] ?? 0) + 1
+      this.#db.run("UPDATE branches SET head = ? WHERE id = ?", to, branch)
+      this.#db.run(
+        "INSERT INTO moves (branch, number, kind, from_commit, to_commit, at, operation, actor, reason, undoes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        branch,
+        number,
+        kind,
+        from,
+        to,
+        at,
+        operationId,
+        JSON.stringify(actor),
+        reason,
+        undoes
+      )
+      this.#insertOperation(operationId, to, result(number))
+      crashPoint("layerfs.move.inTransaction")
+      faultPoint("layerfs.index.commit")
+      return { kind: "moved", number }
+    })
+    return moved.then((done) => {
+      crashPoint("layerfs.move.committed")
+      return done
+    })
+  }
+
+  moves(branch: string, before: number, limit: number): HeadMove[] {
+    return this.#db
+      .all(
+        `SELECT m.*, (SELECT max(u.number) FROM moves u WHERE u.branch = m.branch AND u.undoes = m.number) AS undone_by
+         FROM moves m WHERE m.branch = ? AND m.number < ? ORDER BY m.number DESC LIMIT ?`,
+        branch,
+        before,
+        limit
+      )
+      .map(moveOf)
   }
 
   /** Branches of a project in the order of their ids, so in that of their making; those after `after`. */

@@ -12,7 +12,9 @@ import type {
   DiffPage,
   ExportedPatch,
   FileOperation,
+  HeadMove,
   ImportReceipt,
+  MovedHead,
   PathFailure,
   ReadRange,
   StoreError,
@@ -111,6 +113,19 @@ export interface BlameReply {
   readonly coarse: readonly string[]
 }
 
+/** A reset to a ref, or a move taken back: the numbered one, or with null the newest reset that stands. */
+export type MoveQuestion = {
+  readonly branch: string
+  readonly expectedHead: string
+  readonly reason: string
+  readonly actor: Actor
+  readonly operationId: string
+  readonly at: number
+} & ({ readonly to: string } | { readonly undo: number | null })
+
+/** What the store tells of a moved head: nothing of effects. */
+export type MoveReply = Omit<MovedHead, "effects">
+
 export interface Calls {
   readonly open: (input: object) => Promise<object>
   readonly close: (input: object) => Promise<void>
@@ -169,6 +184,17 @@ export interface Calls {
   readonly diff: (input: DiffQuestion) => Promise<DiffPage>
   /** `RefNotFound`, `PathError`, `OutsideWorkspace`, `NotText`, `QueryInvalid`. See `history/Blame.ts`. Can be cancelled. */
   readonly blame: (input: BlameQuestion) => Promise<Answer<BlameReply>>
+  /** `RefNotFound`, `MoveRefused`. Repeated with the same operation id it answers the same branch. */
+  readonly rewind: (input: {
+    readonly branch: string
+    readonly to: string
+    readonly name: string
+    readonly operationId?: string | undefined
+  }) => Promise<BranchRow>
+  /** `RefNotFound`, `HeadMoved`, `MoveRefused`. See `history/Moves.ts`. */
+  readonly moveHead: (input: MoveQuestion) => Promise<MoveReply>
+  /** `RefNotFound`, `QueryInvalid`. Newest first. */
+  readonly undoLog: (input: Paged & { readonly branch: string }) => Answer<{ readonly moves: readonly HeadMove[] }>
   /** One commit for the batch. `RefNotFound`, `HeadMoved`, `PathError`, `OutsideWorkspace`, `EditRefused`. */
   readonly applyTo: (
     input: CommitIntent & { readonly branch: string; readonly operations: readonly FileOperation[] }
@@ -224,6 +250,9 @@ export interface CallFailures {
   readonly listAt: E.RefNotFound | PathFailure
   readonly readAt: E.RefNotFound | PathFailure
   readonly diff: E.RefNotFound | E.QueryInvalid
+  readonly rewind: E.RefNotFound | E.MoveRefused
+  readonly moveHead: E.RefNotFound | E.HeadMoved | E.MoveRefused
+  readonly undoLog: E.RefNotFound | E.QueryInvalid
   readonly blame: E.RefNotFound | E.NotText | E.QueryInvalid | PathFailure
   readonly applyTo: E.RefNotFound | E.HeadMoved | E.EditRefused | PathFailure
   readonly treeDigest: E.RefNotFound

@@ -38,6 +38,7 @@ import { ObjectWriter } from "./PackedObjects.ts"
 import { blame } from "./history/Blame.ts"
 import { DiffPages } from "./history/DiffPages.ts"
 import { readBranches, readLog } from "./history/Log.ts"
+import { moveHead, readUndoLog, rewind } from "./history/Moves.ts"
 import type { History } from "./history/Question.ts"
 import type { CommitRow } from "./RefStore.ts"
 import { SqliteRefs } from "./SqliteRefs.ts"
@@ -175,6 +176,18 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
   const { refs, trees, reader } = store
   const history = ({ cancelled }: CallScope): History => ({ refs, trees, reader, cancelled })
   const diffs = new DiffPages()
+  const fork: Calls["fork"] = async ({ from, name, operationId }) => {
+    const repeated = operationId === undefined ? undefined : refs.operation(operationId)
+    if (repeated !== undefined) {
+      const branch = refs.branch((repeated.result as { branch: string }).branch)
+      if (branch !== undefined) return branch
+    }
+    const commit = store.resolve(from)
+    const row = { id: newId("branch"), project: commit.project, name, base: from, head: commit.id }
+    // An id that stands for a commit already stays that commit's.
+    await refs.fork(row, repeated === undefined ? operationId : undefined)
+    return row
+  }
   return {
     storeId: () => refs.storeId(),
     importDirectory: async (input, scope) => {
@@ -187,18 +200,7 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
       if (repeated !== undefined) return repeated.result as never
       return store.import(scope, (context) => createEmpty(context, input))
     },
-    fork: async ({ from, name, operationId }) => {
-      const repeated = operationId === undefined ? undefined : refs.operation(operationId)
-      if (repeated !== undefined) {
-        const branch = refs.branch((repeated.result as { branch: string }).branch)
-        if (branch !== undefined) return branch
-      }
-      const commit = store.resolve(from)
-      const row = { id: newId("branch"), project: commit.project, name, base: from, head: commit.id }
-      // An id that stands for a commit already stays that commit's.
-      await refs.fork(row, repeated === undefined ? operationId : undefined)
-      return row
-    },
+    fork,
     branch: ({ id }) => {
       const branch = refs.branch(id)
       if (branch === undefined) throw refNotFound(id)
@@ -245,6 +247,9 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
       )
     },
     diff: (input, scope) => diffs.page(history(scope), input),
+    rewind: (input, scope) => rewind(history(scope), input, fork),
+    moveHead: (input, scope) => moveHead(history(scope), input, store.setup.durability),
+    undoLog: (input) => readUndoLog({ refs }, input),
     blame: (input, scope) =>
       blame(history(scope), input, (commit) => {
         const found = look(store, commit.id, input.path, true)

@@ -44,6 +44,8 @@ export const crashPoints = {
   "layerfs.commit.committed": point("the commit stands, the caller has not heard", "the operation id finds it"),
   "layerfs.fork.inTransaction": point("the branch row is written, not committed", "there is no branch"),
   "layerfs.fork.committed": point("the branch stands, the caller has not heard", "the operation id finds it"),
+  "layerfs.move.inTransaction": point("head and move are written, not committed", "the head stands where it was"),
+  "layerfs.move.committed": point("the head has moved, the caller has not heard", "the operation id answers the move"),
   "layerfs.pin.committed": point("the pin stands, the caller has not heard", "pinning again changes nothing"),
   "layerfs.import.scanned": point("the source is listed, not all of it is read", "nothing of the import is there"),
   "layerfs.import.read": point("contents lie in the pack, no tree does", "the tail is cut"),

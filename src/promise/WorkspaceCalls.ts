@@ -166,6 +166,14 @@ export const workspaceCalls = (calls: Calls, makeWorkspaceCalls: () => Calls, op
     log: (ref, { signal, ...options } = {}) => use((p) => p.log(refsOf(ref), options), only(signal)),
     diff: (from, to, { signal, ...options } = {}) => use((p) => p.diff(refOf(from), refOf(to), options), only(signal)),
     blame: (ref, path, { signal, ...options } = {}) => use((p) => p.blame(refOf(ref), path, options), only(signal)),
+    rewind: (branch, options) => {
+      const { signal, to, ...rest } = typeof options === "string" ? { to: options, signal: undefined } : options
+      return use((p) => p.rewind(idOf(branch), { ...rest, to: refOf(to) }), only(signal))
+    },
+    reset: (branch, { signal, to, ...options }) =>
+      use((p) => p.reset(idOf(branch), { ...options, to: refOf(to) }), only(signal)),
+    undo: (branch, { signal, ...options }) => use((p) => p.undo(idOf(branch), options), only(signal)),
+    undoLog: (branch, { signal, ...options } = {}) => use((p) => p.undoLog(idOf(branch), options), only(signal)),
     readAt: (ref, path, { signal, ...range } = {}) => use((p) => p.readAt(refOf(ref), path, range), only(signal)),
     listAt: (ref, path = "", options) => use((p) => p.listAt(refOf(ref), path), options),
     statAt: (ref, path, options) => use((p) => p.statAt(refOf(ref), path), options),

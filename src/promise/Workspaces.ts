@@ -13,7 +13,12 @@ import type {
   DiffPage,
   LogOptions,
   LogPage,
-  PageOptions
+  MovedHead,
+  PageOptions,
+  ResetOptions,
+  RewindOptions,
+  UndoLogPage,
+  UndoOptions
 } from "../workspace/HistoryValues.ts"
 import type {
   Actor,
@@ -182,6 +187,22 @@ export interface WorkspaceCalls {
   readonly diff: (from: From, to: From, options?: CallOptions & DiffOptions) => Promise<DiffPage>
   /** The commit of each line of a file, through renames. */
   readonly blame: (ref: From, path: PathInput, options?: CallOptions & PageOptions) => Promise<BlamePage>
+  /** A new branch at a state that a branch has had. A text is where to. */
+  readonly rewind: (
+    branch: string | { readonly id: string },
+    options: string | (CallOptions & Omit<RewindOptions, "to"> & { readonly to: From })
+  ) => Promise<BranchInfo>
+  /** Moves the head; the old one stands in the undo log. Leases, spends, effects and running processes stay as they are. */
+  readonly reset: (
+    branch: string | { readonly id: string },
+    options: CallOptions & Omit<ResetOptions, "to"> & { readonly to: From }
+  ) => Promise<MovedHead>
+  /** Moves the head back to where a move took it from. */
+  readonly undo: (branch: string | { readonly id: string }, options: CallOptions & UndoOptions) => Promise<MovedHead>
+  readonly undoLog: (
+    branch: string | { readonly id: string },
+    options?: CallOptions & PageOptions
+  ) => Promise<UndoLogPage>
   /** The whole file, or what there is of a range of it. At most 2 GiB in one call. */
   readonly readAt: (ref: From, path: PathInput, options?: CallOptions & ReadRange) => Promise<Uint8Array>
   readonly listAt: (ref: From, path?: PathInput, options?: CallOptions) => Promise<readonly FileStat[]>

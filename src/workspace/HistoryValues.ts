@@ -4,7 +4,8 @@
  * right while branches move; plain values without Effect. Rules: W3, W4, L3, L7.
  */
 import type { PathInput, ShownPath } from "../base/PathBytes.ts"
-import type { BranchInfo, Change, CommitInfo } from "./WorkspaceValues.ts"
+import type { Durability } from "../base/Durability.ts"
+import type { Actor, BranchInfo, Change, CommitInfo, Ref } from "./WorkspaceValues.ts"
 
 /** How the next part of a long answer is asked for. */
 export interface PageOptions {
@@ -76,4 +77,111 @@ export interface BlamePage extends Page {
    * older may name such a commit.
    */
   readonly coarse: readonly string[]
+}
+
+export interface RewindOptions {
+  /** A state that the branch has had. */
+  readonly to: Ref
+  /** Name of the new branch; `rewind` when absent. */
+  readonly name?: string
+  readonly operationId?: string
+}
+
+export interface MoveOptions {
+  /** The head that the caller saw: with any other one the call is `HeadMoved`, and nothing moved. */
+  readonly expectedHead: string
+  /** Why, for the undo log. */
+  readonly reason?: string
+  readonly actor?: Actor
+  /** Repeated with the same id, the call moves nothing and answers the same. */
+  readonly operationId?: string
+}
+
+export interface ResetOptions extends MoveOptions {
+  /** Where the head goes: any state of the same project. */
+  readonly to: Ref
+}
+
+export interface UndoOptions extends MoveOptions {
+  /** Number of the move to take back; the newest reset that was not taken back yet, when absent. */
+  readonly number?: number
+}
+
+/** The commits that a moved head no longer reaches. They stay readable by id, and `undo` gives them back. */
+export interface UndoneSpan {
+  readonly commits: number
+  /** False beyond 10,000 commits: then the rest was not looked at. */
+  readonly complete: boolean
+  /** The first 1,000 of each that the commits name. */
+  readonly calls: readonly string[]
+  readonly agents: readonly string[]
+  readonly goals: readonly string[]
+  /** How many of the commits name no goal. */
+  readonly withoutGoal: number
+  /** Time of the newest commit that the head still reaches; null when there is none, or when nothing was undone. */
+  readonly since: number | null
+}
+
+/** An operation outside that the goals of an undone span have dispatched since. Moving a head does not take it back. */
+export interface StandingEffect {
+  readonly id: string
+  readonly goal: string
+  readonly agent: string | null
+  readonly provider: string
+  readonly kind: string
+  readonly summary: string
+  readonly state: "dispatched" | "confirmed" | "refused" | "unknown"
+  readonly dispatchedAt: number
+}
+
+/**
+ * What is known of effects since the undone span began. `none`: nothing was undone. `unknown`: nobody could tell, and `reason` says why; there
+ * may be some. `known`: those of the goals that the commits name; commits without a goal, and goals that the authority does not have,
+ * are told beside them, because theirs are not known.
+ */
+export type EffectsOfSpan =
+  | { readonly state: "none" }
+  | { readonly state: "unknown"; readonly reason: string }
+  | {
+      readonly state: "known"
+      readonly effects: readonly StandingEffect[]
+      readonly withoutGoal: number
+      readonly unknownGoals: readonly string[]
+    }
+
+/** A head that was moved. No lease, spend, effect or running process changed with it (L7). */
+export interface MovedHead {
+  readonly operationId: string
+  readonly branch: string
+  /** Its place in the undo log; null when the head stood there already. */
+  readonly number: number | null
+  readonly head: string
+  readonly previous: string
+  readonly undone: UndoneSpan
+  readonly effects: EffectsOfSpan
+  /** Workspaces of the branch that were open: each keeps its files, and its next checkpoint is `HeadMoved`. */
+  readonly openWorkspaces: readonly string[]
+  readonly durability: Durability
+}
+
+/** One move of a head. */
+export interface HeadMove {
+  /** Counted from 1 on each branch. */
+  readonly number: number
+  readonly kind: "reset" | "undo"
+  readonly from: string
+  readonly to: string
+  readonly at: number
+  readonly reason: string
+  readonly actor: Actor
+  readonly operationId: string
+  /** The move that this one took back. */
+  readonly undoes: number | null
+  /** The move that took this one back. */
+  readonly undoneBy: number | null
+}
+
+/** Moves of a head, newest first. */
+export interface UndoLogPage extends Page {
+  readonly moves: readonly HeadMove[]
 }

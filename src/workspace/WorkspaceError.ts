@@ -150,6 +150,13 @@ export class QueryInvalid extends Schema.TaggedError<QueryInvalid>()("QueryInval
   field: Schema.Literals(["ref", "path", "pattern", "limit", "after"])
 }) {}
 
+/** The head was not moved: `to` is of another project, or was never a state of this branch, or there is nothing to take back. */
+export class MoveRefused extends Schema.TaggedError<MoveRefused>()("MoveRefused", {
+  ...errorFields("MOVE_REFUSED"),
+  reason: Schema.Literals(["otherProject", "notInHistory", "nothingToUndo", "operationUsed"]),
+  branch: Schema.String
+}) {}
+
 /** The file has no lines to blame: it is binary, or larger than `limitBytes`. */
 export class NotText extends Schema.TaggedError<NotText>()("NotText", {
   ...errorFields("NOT_TEXT"),
@@ -213,6 +220,7 @@ export const workspaceErrors = {
   StoreLocation,
   ImportRefused,
   QueryInvalid,
+  MoveRefused,
   NotText,
   ObjectDamaged,
   ExportRefused,

@@ -14,7 +14,20 @@ import type { Busy, StorageFailure, StoreMoved } from "../sqlite/Database.ts"
 import type { SpawnEnvironment, SpawnFailed, SpawnedProcess, SpawnOptions } from "../base/Spawn.ts"
 import type { Candidate, CandidateOpening } from "./Candidate.ts"
 import type * as E from "./WorkspaceError.ts"
-import type { BlamePage, BranchPage, DiffOptions, DiffPage, LogOptions, LogPage, PageOptions } from "./HistoryValues.ts"
+import type {
+  BlamePage,
+  BranchPage,
+  DiffOptions,
+  DiffPage,
+  LogOptions,
+  LogPage,
+  MovedHead,
+  PageOptions,
+  ResetOptions,
+  RewindOptions,
+  UndoLogPage,
+  UndoOptions
+} from "./HistoryValues.ts"
 import type {
   Actor,
   BranchInfo,
@@ -58,6 +71,9 @@ export type StoreError =
   | E.ObjectDamaged
   | E.StoreQuotaExceeded
   | E.FileSystemFailure
+
+/** What a moved head may fail with; then nothing moved. */
+export type MoveFailure = E.RefNotFound | E.HeadMoved | E.MoveRefused | StoreError
 
 export type PathFailure = E.PathError | E.OutsideWorkspace
 
@@ -262,6 +278,25 @@ export interface WorkspaceProvider {
     path: PathInput
   ) => Effect.Effect<readonly FileStat[], E.RefNotFound | PathFailure | StoreError>
   readonly statAt: (ref: Ref, path: PathInput) => Effect.Effect<FileStat, E.RefNotFound | PathFailure | StoreError>
+
+  /** A new branch at a state that a branch has had; the branch itself stays as it is (L7). Else `MoveRefused`. */
+  readonly rewind: (
+    branch: string,
+    options: RewindOptions
+  ) => Effect.Effect<BranchInfo, E.RefNotFound | E.MoveRefused | StoreError>
+  /**
+   * Moves the head of a branch, and keeps the old one in the undo log. No lease, spend, effect or running process changes with it; the result
+   * tells which calls, agents and goals the undone commits name, and which effects of them stand (L7). A workspace of the branch
+   * that is open keeps its files: its next checkpoint is `HeadMoved`.
+   */
+  readonly reset: (branch: string, options: ResetOptions) => Effect.Effect<MovedHead, MoveFailure>
+  /** Moves the head back to where a move took it from: the newest reset that was not taken back, or the one that is named. */
+  readonly undo: (branch: string, options: UndoOptions) => Effect.Effect<MovedHead, MoveFailure>
+  /** How the head of a branch was moved, newest first; 1,000 a page. */
+  readonly undoLog: (
+    branch: string,
+    options?: PageOptions
+  ) => Effect.Effect<UndoLogPage, E.RefNotFound | E.QueryInvalid | StoreError>
 
   /** Direct calls on a branch head, one commit each, without a mount (W4, L2). */
   readonly applyTo: (

@@ -1,6 +1,6 @@
 /**
  * A process that writes to a store and says what was acknowledged, for tests that kill it.
- * Arguments: the store, what to do (`import SOURCE`, `commit BRANCH COUNT LABEL`, `compact`, or `read REF COUNT`). One JSON line per
+ * Arguments: the store, what to do (`import SOURCE`, `commit BRANCH COUNT LABEL`, `compact`, `reset BRANCH TO`, or `read REF COUNT`). One JSON line per
  * acknowledged step; a typed error is a line too, and the next step is tried.
  */
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
@@ -48,6 +48,11 @@ if (what === "commit") {
 }
 if (what === "compact") {
   await told(opened.call("compact", { maxMs: null, maxBytes: null }), (report) => ({ complete: report.complete }))
+}
+if (what === "reset") {
+  const { head } = await opened.call("branch", { id: subject })
+  const move = { branch: subject, expectedHead: head, reason: "", actor: {}, operationId: "op_reset", at: 1 }
+  await told(opened.call("moveHead", { ...move, to: count }), (moved) => ({ commit: moved.head }))
 }
 if (what === "read") {
   for (let n = 0; n < Number(count); n += 1) {

@@ -5,9 +5,17 @@
  */
 import * as Effect from "effect/Effect"
 import { fromInput, type PathInput, show, type TreePath } from "../../../src/base/PathBytes.ts"
-import type { BlamePage, BranchInfo, CommitInfo, WorkspaceProvider } from "../../../src/workspace/WorkspaceProvider.ts"
+import { newId } from "../../../src/base/Id.ts"
+import type {
+  BlamePage,
+  BranchInfo,
+  CommitInfo,
+  MovedHead,
+  MoveOptions,
+  WorkspaceProvider
+} from "../../../src/workspace/WorkspaceProvider.ts"
 import type { BranchRow, CommitRow } from "../RefStore.ts"
-import type { Answer, BlameReply, Calls, FailureOf } from "../StoreCalls.ts"
+import type { Answer, BlameReply, Calls, FailureOf, MoveReply } from "../StoreCalls.ts"
 
 type Call = <K extends keyof Calls>(
   name: K,
@@ -55,27 +63,62 @@ const blamePage = ({ path, lines, commits, ...rest }: Answer<BlameReply>): Blame
 
 const pathOf = (path: PathInput | undefined): TreePath | null => (path === undefined ? null : fromInput(path))
 
-type HistoryService = Pick<WorkspaceProvider, "branches" | "log" | "diff" | "blame">
-
-export const historyCalls = ({ call, cancellable, branchInfo }: HistoryParts): HistoryService => ({
-  branches: (ref, { limit, after } = {}) =>
-    Effect.suspend(() => call("branches", { ref, limit, after })).pipe(
-      Effect.map(({ branches, next }) => ({ branches: branches.map(branchInfo), next }))
-    ),
-  log: (ref, { path, limit, after } = {}) =>
-    Effect.suspend(() =>
-      cancellable("log", { refs: typeof ref === "string" ? [ref] : ref, path: pathOf(path), limit, after })
-    ).pipe(
-      Effect.map(({ commits, next }) => ({ commits: commits.map(commitInfo), next })),
-      Effect.withSpan("LayerFs.log")
-    ),
-  diff: (from, to, { path, limit, after } = {}) =>
-    Effect.suspend(() => cancellable("diff", { from, to, path: pathOf(path), limit, after })).pipe(
-      Effect.withSpan("LayerFs.diff")
-    ),
-  blame: (ref, path, { limit, after } = {}) =>
-    Effect.suspend(() => cancellable("blame", { ref, path: fromInput(path), limit, after })).pipe(
-      Effect.map(blamePage),
-      Effect.withSpan("LayerFs.blame")
-    )
+/** The store knows the commits and nothing of what was done outside. */
+const movedHead = (reply: MoveReply): MovedHead => ({
+  ...reply,
+  effects:
+    reply.undone.commits === 0
+      ? { state: "none" }
+      : { state: "unknown", reason: "The workspace store keeps no effects; ask the authority about these goals." }
 })
+
+type HistoryService = Pick<
+  WorkspaceProvider,
+  "branches" | "log" | "diff" | "blame" | "rewind" | "reset" | "undo" | "undoLog"
+>
+
+export const historyCalls = ({ call, cancellable, branchInfo, now }: HistoryParts): HistoryService => {
+  const moveOf = (branch: string, { expectedHead, reason = "", actor = {}, operationId }: MoveOptions) => ({
+    branch,
+    expectedHead,
+    reason,
+    actor,
+    operationId: operationId ?? newId("operation"),
+    at: now()
+  })
+  return {
+    branches: (ref, { limit, after } = {}) =>
+      Effect.suspend(() => call("branches", { ref, limit, after })).pipe(
+        Effect.map(({ branches, next }) => ({ branches: branches.map(branchInfo), next }))
+      ),
+    log: (ref, { path, limit, after } = {}) =>
+      Effect.suspend(() =>
+        cancellable("log", { refs: typeof ref === "string" ? [ref] : ref, path: pathOf(path), limit, after })
+      ).pipe(
+        Effect.map(({ commits, next }) => ({ commits: commits.map(commitInfo), next })),
+        Effect.withSpan("LayerFs.log")
+      ),
+    diff: (from, to, { path, limit, after } = {}) =>
+      Effect.suspend(() => cancellable("diff", { from, to, path: pathOf(path), limit, after })).pipe(
+        Effect.withSpan("LayerFs.diff")
+      ),
+    blame: (ref, path, { limit, after } = {}) =>
+      Effect.suspend(() => cancellable("blame", { ref, path: fromInput(path), limit, after })).pipe(
+        Effect.map(blamePage),
+        Effect.withSpan("LayerFs.blame")
+      ),
+    rewind: (branch, { to, name = "rewind", operationId }) =>
+      call("rewind", { branch, to, name, operationId }).pipe(Effect.map(branchInfo)),
+    reset: (branch, options) =>
+      Effect.suspend(() => call("moveHead", { ...moveOf(branch, options), to: options.to })).pipe(
+        Effect.map(movedHead),
+        Effect.withSpan("LayerFs.reset")
+      ),
+    undo: (branch, options) =>
+      Effect.suspend(() => call("moveHead", { ...moveOf(branch, options), undo: options.number ?? null })).pipe(
+        Effect.map(movedHead),
+        Effect.withSpan("LayerFs.undo")
+      ),
+    undoLog: (branch, { limit, after } = {}) => call("undoLog", { branch, limit, after })
+  }
+}
