@@ -6,7 +6,6 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
-import { isCoppiceError } from "../../src/base/CoppiceError.ts"
 import { newId } from "../../src/base/Id.ts"
 import { fromInput, join, show, type TreePath } from "../../src/base/PathBytes.ts"
 import type { Busy, StorageFailure, StoreMoved } from "../../src/sqlite/Database.ts"
@@ -17,7 +16,8 @@ import { type CallOptions, type LayerStore, type LayerStoreOptions, openLayerSto
 import type { MakeProjections, ProjectionManifest, Projections } from "./Projections.ts"
 import { commitInfo, historyCalls } from "./history/HistoryCalls.ts"
 import type { BranchRow } from "./RefStore.ts"
-import type { Calls, FailureOf, FoundEntry } from "./StoreCalls.ts"
+import type { FoundEntry } from "./StoreCalls.ts"
+import { orDie, StoreCaller } from "./StoreCaller.ts"
 import { storePortOf } from "./StorePortOf.ts"
 
 export type OpenFailure = StoreLocation | StoreOptionInvalid | Busy | StorageFailure | StoreMoved
@@ -44,10 +44,6 @@ const storeManifest: Omit<Manifest, keyof ProjectionManifest | "durability"> = {
   quota: true,
   crossMachine: false
 }
-
-/** A typed error stays an error; anything else is a bug and ends the fiber. */
-const orDie = <E>(error: unknown): Effect.Effect<never, E> =>
-  isCoppiceError(error) ? Effect.fail(error as E) : Effect.die(error)
 
 const liveCommit = (commit: string): CandidateRefused =>
   new CandidateRefused({
@@ -89,35 +85,13 @@ export const makeLayerFs = Effect.fnUntraced(function* (
 })
 
 const makeProvider = (store: LayerStore, projections: Projections, now: () => number): WorkspaceProvider => {
-  /** One call of the worker. */
-  const call = <K extends keyof Calls>(
-    name: K,
-    input: Parameters<Calls[K]>[0],
-    callOptions: CallOptions = {}
-  ): Effect.Effect<Awaited<ReturnType<Calls[K]>>, FailureOf<K>> =>
-    Effect.tryPromise({ try: () => store.call(name, input, callOptions), catch: (error) => error }).pipe(
-      Effect.catch((error) => orDie<FailureOf<K>>(error))
-    )
-  /** One call that looks whether it is still wanted. Interruption cancels it, and waits until nothing of it is left. */
-  const cancellable = <K extends keyof Calls>(
-    name: K,
-    input: Parameters<Calls[K]>[0],
-    callOptions: CallOptions = {}
-  ): Effect.Effect<Awaited<ReturnType<Calls[K]>>, FailureOf<K>> =>
-    Effect.callback((resume) => {
-      const controller = new AbortController()
-      const done = store.call(name, input, { ...callOptions, signal: controller.signal }).then(
-        (value) => resume(Effect.succeed(value)),
-        (error) => resume(orDie(error))
-      )
-      return Effect.promise(() => {
-        controller.abort()
-        return done
-      })
-    })
+  const caller = new StoreCaller(store)
+  const { call, cancellable } = caller
   const progressTo = (onProgress: CallOptions["onProgress"] | undefined): CallOptions =>
     onProgress === undefined ? {} : { onProgress }
   const branchInfo = (row: BranchRow): BranchInfo => ({ ...row, durability: store.durability })
+
+  const history = historyCalls(caller, branchInfo, now)
 
   return {
     ...projections,
@@ -148,7 +122,7 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
     },
     branch: (id) => call("branch", { id }).pipe(Effect.map(branchInfo)),
     commit: (ref) => call("resolve", { ref }).pipe(Effect.map(commitInfo)),
-    ...historyCalls({ call, cancellable, branchInfo, now }),
+    ...history,
     readAt: (ref, path, range) =>
       call("readAt", { ref, path: fromInput(path), ...(range === undefined ? {} : { range }) }),
     listAt: (ref, path) =>

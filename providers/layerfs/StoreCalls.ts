@@ -12,6 +12,8 @@ import type {
   DiffPage,
   ExportedPatch,
   FileOperation,
+  GlobPage,
+  GrepPage,
   HeadMove,
   ImportReceipt,
   MovedHead,
@@ -113,6 +115,18 @@ export interface BlameReply {
   readonly coarse: readonly string[]
 }
 
+export interface GlobQuestion extends Paged {
+  readonly ref: string
+  readonly pattern: string
+}
+
+export interface GrepQuestion extends Paged {
+  readonly ref: string
+  readonly pattern: RegExp
+  readonly path: TreePath
+  readonly glob: string | null
+}
+
 /** A reset to a ref, or a move taken back: the numbered one, or with null the newest reset that stands. */
 export type MoveQuestion = {
   readonly branch: string
@@ -184,6 +198,10 @@ export interface Calls {
   readonly diff: (input: DiffQuestion) => Promise<DiffPage>
   /** `RefNotFound`, `PathError`, `OutsideWorkspace`, `NotText`, `QueryInvalid`. See `history/Blame.ts`. Can be cancelled. */
   readonly blame: (input: BlameQuestion) => Promise<Answer<BlameReply>>
+  /** `RefNotFound`, `QueryInvalid`, `PatternTooSlow`. See `history/Search.ts`. Can be cancelled, as `grep`. */
+  readonly glob: (input: GlobQuestion) => Promise<GlobPage>
+  /** `RefNotFound`, `PathError`, `OutsideWorkspace`, `QueryInvalid`, `PatternTooSlow`. */
+  readonly grep: (input: GrepQuestion) => Promise<GrepPage>
   /** `RefNotFound`, `MoveRefused`. Repeated with the same operation id it answers the same branch. */
   readonly rewind: (input: {
     readonly branch: string
@@ -250,6 +268,8 @@ export interface CallFailures {
   readonly listAt: E.RefNotFound | PathFailure
   readonly readAt: E.RefNotFound | PathFailure
   readonly diff: E.RefNotFound | E.QueryInvalid
+  readonly glob: E.RefNotFound | E.QueryInvalid | E.PatternTooSlow
+  readonly grep: E.RefNotFound | E.QueryInvalid | E.PatternTooSlow | PathFailure
   readonly rewind: E.RefNotFound | E.MoveRefused
   readonly moveHead: E.RefNotFound | E.HeadMoved | E.MoveRefused
   readonly undoLog: E.RefNotFound | E.QueryInvalid

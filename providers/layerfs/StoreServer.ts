@@ -36,6 +36,8 @@ import {
 import { ObjectReader } from "./ObjectReader.ts"
 import { ObjectWriter } from "./PackedObjects.ts"
 import { blame } from "./history/Blame.ts"
+import { Bounded } from "./history/Bounded.ts"
+import { globAt, grepAt } from "./history/Search.ts"
 import { DiffPages } from "./history/DiffPages.ts"
 import { readBranches, readLog } from "./history/Log.ts"
 import { moveHead, readUndoLog, rewind } from "./history/Moves.ts"
@@ -176,6 +178,7 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
   const { refs, trees, reader } = store
   const history = ({ cancelled }: CallScope): History => ({ refs, trees, reader, cancelled })
   const diffs = new DiffPages()
+  const bounded = new Bounded()
   const fork: Calls["fork"] = async ({ from, name, operationId }) => {
     const repeated = operationId === undefined ? undefined : refs.operation(operationId)
     if (repeated !== undefined) {
@@ -247,6 +250,9 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
       )
     },
     diff: (input, scope) => diffs.page(history(scope), input),
+    glob: (input, scope) => globAt(history(scope), bounded, input),
+    grep: (input, scope) =>
+      grepAt(history(scope), bounded, input, (commit) => look(store, commit.id, input.path, true).path),
     rewind: (input, scope) => rewind(history(scope), input, fork),
     moveHead: (input, scope) => moveHead(history(scope), input, store.setup.durability),
     undoLog: (input) => readUndoLog({ refs }, input),

@@ -20,6 +20,8 @@ export interface TreeDifference {
 export interface DiffBounds {
   /** Only what comes behind this path in byte order. */
   readonly behind?: TreePath | undefined
+  /** Only this path and what comes behind it. */
+  readonly from?: TreePath | undefined
   /** Only this path and what lies below it. */
   readonly below?: TreePath | undefined
 }
@@ -50,20 +52,22 @@ const differs = (
 const directoryOf = (entry: StoredEntry | undefined): Digest | undefined =>
   entry?.type === "directory" ? entry.id : undefined
 
-/** The differences one by one, in byte order of the paths. */
+/** The differences one by one, in byte order of the paths. From no root at all, every entry of the other is new. */
 export function* walkDiff(
   trees: StoredTrees,
-  from: Digest,
+  from: Digest | undefined,
   to: Digest,
-  { behind, below = "" }: DiffBounds = {}
+  { behind, from: first, below = "" }: DiffBounds = {}
 ): Generator<TreeDifference> {
+  const start = first ?? behind
+  const isTold = (path: TreePath): boolean => start === undefined || path > start || path === first
   /** Everything below this directory comes before the place where the telling begins. */
   const isPassed = (path: TreePath): boolean =>
-    behind !== undefined && `${path}/` <= behind && !behind.startsWith(`${path}/`)
+    start !== undefined && `${path}/` <= start && !start.startsWith(`${path}/`)
 
   function* pair(before: StoredEntry | undefined, after: StoredEntry | undefined, path: TreePath) {
     const found = differs(before, after, path)
-    if (found !== undefined && (behind === undefined || path > behind)) yield found
+    if (found !== undefined && isTold(path)) yield found
   }
 
   function* directories(a: Digest | undefined, b: Digest | undefined, path: TreePath): Generator<TreeDifference> {
@@ -102,7 +106,7 @@ export function* walkDiff(
     yield* directories(from, to, "")
     return
   }
-  const before = entryAt(trees, from, below)
+  const before = from === undefined ? undefined : entryAt(trees, from, below)
   const after = entryAt(trees, to, below)
   yield* pair(before, after, below)
   yield* directories(directoryOf(before), directoryOf(after), below)

@@ -45,6 +45,8 @@ export const lazyWorkspaces = (
       log: (ref, options) => use((p) => p.log(ref, options)),
       diff: (from, to, options) => use((p) => p.diff(from, to, options)),
       blame: (ref, path, options) => use((p) => p.blame(ref, path, options)),
+      globAt: (ref, pattern, options) => use((p) => p.globAt(ref, pattern, options)),
+      grepAt: (ref, pattern, options) => use((p) => p.grepAt(ref, pattern, options)),
       rewind: (branch, options) => use((p) => p.rewind(branch, options)),
       reset: (branch, options) => use((p) => p.reset(branch, options)),
       undo: (branch, options) => use((p) => p.undo(branch, options)),

@@ -166,6 +166,10 @@ export const workspaceCalls = (calls: Calls, makeWorkspaceCalls: () => Calls, op
     log: (ref, { signal, ...options } = {}) => use((p) => p.log(refsOf(ref), options), only(signal)),
     diff: (from, to, { signal, ...options } = {}) => use((p) => p.diff(refOf(from), refOf(to), options), only(signal)),
     blame: (ref, path, { signal, ...options } = {}) => use((p) => p.blame(refOf(ref), path, options), only(signal)),
+    globAt: (ref, pattern, { signal, ...options } = {}) =>
+      use((p) => p.globAt(refOf(ref), pattern, options), only(signal)),
+    grepAt: (ref, pattern, { signal, ...options } = {}) =>
+      use((p) => p.grepAt(refOf(ref), pattern, options), only(signal)),
     rewind: (branch, options) => {
       const { signal, to, ...rest } = typeof options === "string" ? { to: options, signal: undefined } : options
       return use((p) => p.rewind(idOf(branch), { ...rest, to: refOf(to) }), only(signal))

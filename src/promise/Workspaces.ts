@@ -11,6 +11,9 @@ import type {
   BranchPage,
   DiffOptions,
   DiffPage,
+  GlobPage,
+  GrepOptions,
+  GrepPage,
   LogOptions,
   LogPage,
   MovedHead,
@@ -187,6 +190,10 @@ export interface WorkspaceCalls {
   readonly diff: (from: From, to: From, options?: CallOptions & DiffOptions) => Promise<DiffPage>
   /** The commit of each line of a file, through renames. */
   readonly blame: (ref: From, path: PathInput, options?: CallOptions & PageOptions) => Promise<BlamePage>
+  /** Paths of a state that match, without opening it. */
+  readonly globAt: (ref: From, pattern: string, options?: CallOptions & PageOptions) => Promise<GlobPage>
+  /** Lines of a state that match, without opening it. */
+  readonly grepAt: (ref: From, pattern: RegExp, options?: CallOptions & GrepOptions) => Promise<GrepPage>
   /** A new branch at a state that a branch has had. A text is where to. */
   readonly rewind: (
     branch: string | { readonly id: string },

@@ -5,7 +5,7 @@
  */
 import type { PathInput, ShownPath } from "../base/PathBytes.ts"
 import type { Durability } from "../base/Durability.ts"
-import type { Actor, BranchInfo, Change, CommitInfo, Ref } from "./WorkspaceValues.ts"
+import type { Actor, BranchInfo, Change, CommitInfo, GrepMatch, Ref } from "./WorkspaceValues.ts"
 
 /** How the next part of a long answer is asked for. */
 export interface PageOptions {
@@ -77,6 +77,25 @@ export interface BlamePage extends Page {
    * older may name such a commit.
    */
   readonly coarse: readonly string[]
+}
+
+/** Paths of a state, in byte order. */
+export interface GlobPage extends Page {
+  readonly paths: readonly ShownPath[]
+}
+
+export interface GrepOptions extends PageOptions {
+  /** The directory, or the file, to search; the whole tree when absent. Links are followed on the way, not inside. */
+  readonly path?: PathInput
+  /** Only files whose path from the root matches, as `glob` matches it. */
+  readonly glob?: string
+}
+
+/** Lines of a state that match, by path in byte order and line. */
+export interface GrepPage extends Page {
+  readonly matches: readonly GrepMatch[]
+  /** Files of this page that were not searched: a NUL in the first 8,000 bytes, or more than 64 MiB. */
+  readonly skipped: { readonly binary: number; readonly tooLarge: number }
 }
 
 export interface RewindOptions {

@@ -150,6 +150,13 @@ export class QueryInvalid extends Schema.TaggedError<QueryInvalid>()("QueryInval
   field: Schema.Literals(["ref", "path", "pattern", "limit", "after"])
 }) {}
 
+/** A pattern was stopped because it was at work for longer than `limitMs` on the file at `path`. */
+export class PatternTooSlow extends Schema.TaggedError<PatternTooSlow>()("PatternTooSlow", {
+  ...errorFields("PATTERN_TOO_SLOW"),
+  path: Schema.String,
+  limitMs: Schema.Number
+}) {}
+
 /** The head was not moved: `to` is of another project, or was never a state of this branch, or there is nothing to take back. */
 export class MoveRefused extends Schema.TaggedError<MoveRefused>()("MoveRefused", {
   ...errorFields("MOVE_REFUSED"),
@@ -220,6 +227,7 @@ export const workspaceErrors = {
   StoreLocation,
   ImportRefused,
   QueryInvalid,
+  PatternTooSlow,
   MoveRefused,
   NotText,
   ObjectDamaged,

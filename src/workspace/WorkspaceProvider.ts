@@ -19,6 +19,9 @@ import type {
   BranchPage,
   DiffOptions,
   DiffPage,
+  GlobPage,
+  GrepOptions,
+  GrepPage,
   LogOptions,
   LogPage,
   MovedHead,
@@ -279,6 +282,21 @@ export interface WorkspaceProvider {
   ) => Effect.Effect<readonly FileStat[], E.RefNotFound | PathFailure | StoreError>
   readonly statAt: (ref: Ref, path: PathInput) => Effect.Effect<FileStat, E.RefNotFound | PathFailure | StoreError>
 
+  /** Paths that match, files and directories, as `Workspace.glob` has them; 1,000 a page. */
+  readonly globAt: (
+    ref: Ref,
+    pattern: string,
+    options?: PageOptions
+  ) => Effect.Effect<GlobPage, E.RefNotFound | E.QueryInvalid | E.PatternTooSlow | StoreError>
+  /**
+   * Lines that match, as `Workspace.grep` has them; 1,000 a page, which reads 64 MiB at most. A pattern is stopped when it is at work for
+   * 2 seconds on one file, or longer for one above 1 MiB: `PatternTooSlow`.
+   */
+  readonly grepAt: (
+    ref: Ref,
+    pattern: RegExp,
+    options?: GrepOptions
+  ) => Effect.Effect<GrepPage, E.RefNotFound | E.QueryInvalid | E.PatternTooSlow | PathFailure | StoreError>
   /** A new branch at a state that a branch has had; the branch itself stays as it is (L7). Else `MoveRefused`. */
   readonly rewind: (
     branch: string,

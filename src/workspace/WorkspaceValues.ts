@@ -295,6 +295,8 @@ export interface SentinelChange extends ShownPath {
 export interface GrepMatch extends ShownPath {
   readonly line: number
   readonly text: string
+  /** The line is longer than the 2,000 characters that `grepAt` tells of it. */
+  readonly cut?: boolean
 }
 
 /** Where files stand that were kept when their holder had lost its authority (W18). */

@@ -15,20 +15,8 @@ import type {
   WorkspaceProvider
 } from "../../../src/workspace/WorkspaceProvider.ts"
 import type { BranchRow, CommitRow } from "../RefStore.ts"
-import type { Answer, BlameReply, Calls, FailureOf, MoveReply } from "../StoreCalls.ts"
-
-type Call = <K extends keyof Calls>(
-  name: K,
-  input: Parameters<Calls[K]>[0]
-) => Effect.Effect<Awaited<ReturnType<Calls[K]>>, FailureOf<K>>
-
-export interface HistoryParts {
-  readonly call: Call
-  /** The same; cancelled when its fiber is interrupted. */
-  readonly cancellable: Call
-  readonly branchInfo: (row: BranchRow) => BranchInfo
-  readonly now: () => number
-}
+import type { StoreCaller } from "../StoreCaller.ts"
+import type { Answer, BlameReply, MoveReply } from "../StoreCalls.ts"
 
 export const commitInfo = (row: CommitRow): CommitInfo => ({
   id: row.id,
@@ -74,10 +62,14 @@ const movedHead = (reply: MoveReply): MovedHead => ({
 
 type HistoryService = Pick<
   WorkspaceProvider,
-  "branches" | "log" | "diff" | "blame" | "rewind" | "reset" | "undo" | "undoLog"
+  "branches" | "log" | "diff" | "blame" | "globAt" | "grepAt" | "rewind" | "reset" | "undo" | "undoLog"
 >
 
-export const historyCalls = ({ call, cancellable, branchInfo, now }: HistoryParts): HistoryService => {
+export const historyCalls = (
+  { call, cancellable }: StoreCaller,
+  branchInfo: (row: BranchRow) => BranchInfo,
+  now: () => number
+): HistoryService => {
   const moveOf = (branch: string, { expectedHead, reason = "", actor = {}, operationId }: MoveOptions) => ({
     branch,
     expectedHead,
@@ -107,6 +99,12 @@ export const historyCalls = ({ call, cancellable, branchInfo, now }: HistoryPart
         Effect.map(blamePage),
         Effect.withSpan("LayerFs.blame")
       ),
+    globAt: (ref, pattern, { limit, after } = {}) =>
+      cancellable("glob", { ref, pattern, limit, after }).pipe(Effect.withSpan("LayerFs.globAt")),
+    grepAt: (ref, pattern, { path = "", glob, limit, after } = {}) =>
+      Effect.suspend(() =>
+        cancellable("grep", { ref, pattern, path: fromInput(path), glob: glob ?? null, limit, after })
+      ).pipe(Effect.withSpan("LayerFs.grepAt")),
     rewind: (branch, { to, name = "rewind", operationId }) =>
       call("rewind", { branch, to, name, operationId }).pipe(Effect.map(branchInfo)),
     reset: (branch, options) =>

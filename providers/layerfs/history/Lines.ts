@@ -8,9 +8,6 @@ import { diffArrays } from "diff"
 /** The largest file that is taken apart into lines. */
 export const largestText = 4 * 1024 * 1024
 
-/** A file is binary when its first 8,000 bytes hold a NUL, as for git (`buffer_is_binary`, xdiff-interface.c). */
-export const isBinary = (bytes: Buffer): boolean => bytes.subarray(0, 8000).includes(0)
-
 /** The lines of a text as byte strings, without their line feeds; a feed at the end begins no line. */
 export const linesOf = (bytes: Buffer): string[] => {
   const lines = bytes.toString("latin1").split("\n")

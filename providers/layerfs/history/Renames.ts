@@ -9,7 +9,8 @@ import { basename, join, parent, type TreePath } from "../../../src/base/PathByt
 import { readContent } from "../FileContent.ts"
 import type { StoredEntry } from "../TreeCodec.ts"
 import { walkDiff } from "../TreeDiff.ts"
-import { isBinary, largestText, likeness, linesOf } from "./Lines.ts"
+import { isBinary } from "../projection/Grep.ts"
+import { largestText, likeness, linesOf } from "./Lines.ts"
 import type { History } from "./Question.ts"
 
 type File = Extract<StoredEntry, { readonly type: "file" }>

@@ -25,6 +25,7 @@ import { Beneath, pathError } from "./Beneath.ts"
 import * as Direct from "./DirectCalls.ts"
 import { exec, spawnFailed } from "./Exec.ts"
 import { compileGlob } from "./Glob.ts"
+import { grepLines, isBinary, lineExpression } from "./Grep.ts"
 import type { HarvestInput } from "./Harvest.ts"
 import { locate } from "./Locate.ts"
 import type { OpenTree, Parts } from "./OpenTree.ts"
@@ -312,7 +313,8 @@ export class OpenWorkspace {
 
   async #grep(pattern: RegExp, options: { readonly glob?: string; readonly limit?: number }): Promise<GrepMatch[]> {
     const wanted = options.glob === undefined ? () => true : compileGlob(options.glob)
-    const expression = new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, ""))
+    const expression = lineExpression(pattern)
+    const limit = options.limit ?? Number.POSITIVE_INFINITY
     const paths: TreePath[] = []
     await Direct.walk(this.#beneath, (path, stat) => {
       if (stat.isFile() && wanted(path)) paths.push(path)
@@ -320,12 +322,12 @@ export class OpenWorkspace {
     const matches: GrepMatch[] = []
     for (const path of paths.sort()) {
       const bytes = await Direct.readFile(this.#beneath, Buffer.from(path, "latin1")).catch(() => undefined)
-      if (bytes === undefined || bytes.subarray(0, 8192).includes(0)) continue
-      for (const [index, text] of bytes.toString("utf8").split("\n").entries()) {
-        if (!expression.test(text)) continue
-        matches.push({ ...show(path), line: index + 1, text })
-        if (matches.length >= (options.limit ?? Number.POSITIVE_INFINITY)) return matches
-      }
+      if (bytes === undefined || isBinary(bytes)) continue
+      grepLines(expression, bytes, 0, (line, text) => {
+        matches.push({ ...show(path), line, text })
+        return matches.length < limit
+      })
+      if (matches.length >= limit) break
     }
     return matches
   }
