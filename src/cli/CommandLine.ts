@@ -10,11 +10,21 @@ export type Asked =
   | { readonly do: "help" }
   | { readonly do: "version" }
   | { readonly do: "doctor"; readonly json: boolean; readonly store: string | undefined }
+  | {
+      readonly do: "history"
+      readonly as: "text" | "svg" | "json"
+      readonly store: string | undefined
+      /** A ref or a project; the only project when absent. */
+      readonly ref: string | undefined
+      readonly only: boolean
+      readonly limit: number | undefined
+    }
   | { readonly do: "usageError"; readonly message: string }
 
 /** Every command, with the line of help that tells what it does. */
 const commands = {
-  doctor: "what this machine can do, and the remedy for each missing piece"
+  doctor: "what this machine can do, and the remedy for each missing piece",
+  history: "the commits of a project and of its branches, as a graph"
 } as const
 
 export const usage = `coppice COMMAND
@@ -27,6 +37,13 @@ ${Object.entries(commands)
     --json       one JSON object
     --store DIR  where the store is or will be; by default where the preset puts the store of this directory
     exit code    0 the default preset works fully, 1 something that it needs is missing, 2 not understood
+
+  coppice history [REF] [--store DIR] [--only] [--limit N] [--svg | --json]
+    REF          a project, layer, branch or commit; the only project of the store when absent
+    --only       its own history alone, without the other branches of the project
+    --limit N    how many commits, 200 when absent
+    --svg        one SVG document for light and dark pages; --json the rows with their lanes
+    exit code    0 shown, 1 there is no such store or ref, 2 not understood
 
   coppice --help, coppice --version`
 
@@ -47,9 +64,27 @@ export const readCommandLine = (argv: readonly string[]): Asked => {
   if (!Object.hasOwn(commands, command)) {
     return { do: "usageError", message: `There is no command called ${JSON.stringify(command)}. ${known}` }
   }
-  if (more.length > 0) return { do: "usageError", message: `doctor takes no ${JSON.stringify(more[0])}.` }
   if (values.store === "") return { do: "usageError", message: "--store takes the path of a directory." }
-  return { do: "doctor", json: values.json, store: values.store }
+  const taken: Readonly<Record<string, readonly string[]>> = {
+    doctor: ["json", "store"],
+    history: ["json", "store", "svg", "only", "limit"]
+  }
+  const odd = Object.entries(values).find(
+    ([name, value]) => value !== false && value !== undefined && !taken[command]!.includes(name)
+  )
+  if (odd !== undefined) return { do: "usageError", message: `${command} takes no --${odd[0]}.` }
+  if (command === "doctor") {
+    if (more.length > 0) return { do: "usageError", message: `doctor takes no ${JSON.stringify(more[0])}.` }
+    return { do: "doctor", json: values.json, store: values.store }
+  }
+  if (more.length > 1) return { do: "usageError", message: `history takes one ref, and no ${JSON.stringify(more[1])}.` }
+  if (values.svg && values.json) return { do: "usageError", message: "--svg and --json are two answers: choose one." }
+  const limit = values.limit === undefined ? undefined : Number(values.limit)
+  if (limit !== undefined && !(Number.isInteger(limit) && limit >= 1 && limit <= 10_000)) {
+    return { do: "usageError", message: "--limit takes a whole number from 1 to 10000." }
+  }
+  const as = values.svg ? "svg" : values.json ? "json" : "text"
+  return { do: "history", as, store: values.store, ref: more[0], only: values.only, limit }
 }
 
 const parse = (argv: readonly string[]) =>
@@ -60,6 +95,9 @@ const parse = (argv: readonly string[]) =>
       help: { type: "boolean", short: "h", default: false },
       version: { type: "boolean", short: "v", default: false },
       json: { type: "boolean", default: false },
-      store: { type: "string" }
+      store: { type: "string" },
+      svg: { type: "boolean", default: false },
+      only: { type: "boolean", default: false },
+      limit: { type: "string" }
     }
   })

@@ -7,8 +7,26 @@ import { resolve } from "node:path"
 import * as Effect from "effect/Effect"
 import { diagnose } from "../assembly/Doctor.ts"
 import { coppiceVersion } from "../assembly/Preset.ts"
-import { readCommandLine, usage } from "./CommandLine.ts"
+import * as Result from "effect/Result"
+import { storedHistory } from "../assembly/StoredHistory.ts"
+import { graphSvg } from "../workspace/HistoryGraphSvg.ts"
+import { graphText } from "../workspace/HistoryGraphText.ts"
+import { type Asked, readCommandLine, usage } from "./CommandLine.ts"
 import { doctorTable } from "./DoctorTable.ts"
+
+const showHistory = async (asked: Extract<Asked, { readonly do: "history" }>): Promise<number> => {
+  const { ref, only, limit, as } = asked
+  const store = asked.store === undefined ? undefined : resolve(asked.store)
+  const read = storedHistory({ store, ref, only, ...(limit === undefined ? {} : { limit }) })
+  const found = await Effect.runPromise(Effect.result(read))
+  if (Result.isFailure(found)) {
+    console.error(`${found.failure.code}: ${found.failure.message}\nRemedy: ${found.failure.remedy}`)
+    return 1
+  }
+  const graph = found.success
+  console.log(as === "json" ? JSON.stringify(graph) : as === "svg" ? graphSvg(graph) : graphText(graph))
+  return 0
+}
 
 const main = async (argv: readonly string[]): Promise<number> => {
   const asked = readCommandLine(argv)
@@ -28,6 +46,8 @@ const main = async (argv: readonly string[]): Promise<number> => {
       console.log(asked.json ? JSON.stringify(report) : doctorTable(report))
       return report.ok ? 0 : 1
     }
+    case "history":
+      return showHistory(asked)
   }
 }
 

@@ -6,6 +6,9 @@
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
+import { readHistoryGraph } from "../workspace/HistoryGraph.ts"
+import { graphSvg } from "../workspace/HistoryGraphSvg.ts"
+import { graphText } from "../workspace/HistoryGraphText.ts"
 import { type WorkspaceProvider, type Workspace as Service, Workspaces } from "../workspace/WorkspaceProvider.ts"
 import { type Calls, milliseconds, type Services } from "./Calls.ts"
 import { badArgument } from "./Failure.ts"
@@ -164,6 +167,14 @@ export const workspaceCalls = (calls: Calls, makeWorkspaceCalls: () => Calls, op
     commit: (ref, options) => use((p) => p.commit(refOf(ref)), options),
     branches: (ref, { signal, ...options } = {}) => use((p) => p.branches(refOf(ref), options), only(signal)),
     log: (ref, { signal, ...options } = {}) => use((p) => p.log(refsOf(ref), options), only(signal)),
+    graph: (ref, { signal, as = "text", ...options } = {}) =>
+      use(
+        (p) =>
+          Effect.map(readHistoryGraph(p, refOf(ref), options), (graph) =>
+            as === "svg" ? graphSvg(graph) : graphText(graph, { ascii: as === "ascii" })
+          ),
+        only(signal)
+      ),
     diff: (from, to, { signal, ...options } = {}) => use((p) => p.diff(refOf(from), refOf(to), options), only(signal)),
     blame: (ref, path, { signal, ...options } = {}) => use((p) => p.blame(refOf(ref), path, options), only(signal)),
     globAt: (ref, pattern, { signal, ...options } = {}) =>

@@ -187,6 +187,16 @@ export interface WorkspaceCalls {
   readonly branches: (ref: From, options?: CallOptions & PageOptions) => Promise<BranchPage>
   /** The commits that a ref, or several, grew from; newest first, in pages. */
   readonly log: (ref: From | readonly From[], options?: CallOptions & LogOptions) => Promise<LogPage>
+  /** The history of all branches of a project, or with `only` that of one ref, drawn as text or as an SVG document. */
+  readonly graph: (
+    ref: From,
+    options?: CallOptions & {
+      readonly as?: "text" | "ascii" | "svg"
+      /** How many commits; 200 when absent. */
+      readonly limit?: number
+      readonly only?: boolean
+    }
+  ) => Promise<string>
   readonly diff: (from: From, to: From, options?: CallOptions & DiffOptions) => Promise<DiffPage>
   /** The commit of each line of a file, through renames. */
   readonly blame: (ref: From, path: PathInput, options?: CallOptions & PageOptions) => Promise<BlamePage>

@@ -242,7 +242,7 @@ export interface WorkspaceProvider {
 
   readonly branch: (id: string) => Effect.Effect<BranchInfo, E.RefNotFound | StoreError>
   readonly commit: (ref: Ref) => Effect.Effect<CommitInfo, E.RefNotFound | StoreError>
-  /** The branches of the project that a ref belongs to, 1,000 a page. */
+  /** The branches of a project (its id, or that of anything in it), 1,000 a page. */
   readonly branches: (
     ref: Ref,
     options?: PageOptions

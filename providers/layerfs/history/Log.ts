@@ -121,7 +121,9 @@ export const readBranches = (
   input: Paged & { readonly ref: string }
 ): Answer<{ readonly branches: readonly BranchRow[] }> => {
   const limit = limitOf(input.limit, 1000)
-  const { project } = commitOf(history, input.ref)
+  const isProject = input.ref.startsWith("prj_")
+  if (isProject && history.refs.project(input.ref) === undefined) throw refNotFound(input.ref)
+  const project = isProject ? input.ref : commitOf(history, input.ref).project
   const after = input.after === undefined ? "" : cursorAt({ branches: project }, input.after, isText)
   const branches = history.refs.branches(project, after, limit)
   return { branches, next: branches.length < limit ? null : cursorFor({ branches: project }, branches.at(-1)!.id) }
