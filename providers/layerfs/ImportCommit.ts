@@ -12,7 +12,8 @@ import type { ImportContext } from "./Import.ts"
 import type { ImportNotes } from "./ImportNotes.ts"
 import type { Scan, ScannedDirectory, ScannedFile } from "./ImportScan.ts"
 import type { ObjectWriter } from "./PackedObjects.ts"
-import { encodeRoot, encodeTimes, encodeTree, type StoredEntry, type StoredTime } from "./TreeCodec.ts"
+import { encodeRoot } from "./TreeCodec.ts"
+import { type TreeItem, writeDirectory } from "./TreePages.ts"
 
 /** First path of each hard-link group that has at least two names in the tree (W22). */
 const linkGroups = (files: readonly ScannedFile[], notes: ImportNotes): ReadonlyMap<string, TreePath> => {
@@ -43,28 +44,25 @@ const writeTree = (
   groups: ReadonlyMap<string, TreePath>,
   objects: ObjectWriter
 ): { tree: Digest; times: Digest; linked: boolean } => {
-  const entries: StoredEntry[] = []
-  const times: StoredTime[] = []
-  let linked = false
+  const items: TreeItem[] = []
   for (const entry of directory.entries) {
     if (entry.type === "file") {
       if (entry.id === undefined) continue
       const linkGroup = (entry.inode === undefined ? undefined : groups.get(entry.inode)) ?? null
-      linked ||= linkGroup !== null
       const { name, mode, size } = entry
-      entries.push({ name, type: "file", mode, size, id: entry.id as Digest, linkGroup })
-      times.push({ mtimeNs: entry.mtimeNs, times: null })
+      const file = { name, type: "file", mode, size, id: entry.id as Digest, linkGroup } as const
+      items.push({ entry: file, time: { mtimeNs: entry.mtimeNs, times: null } })
     } else if (entry.type === "symlink") {
-      entries.push({ name: entry.name, type: "symlink", target: entry.target })
-      times.push({ mtimeNs: entry.mtimeNs, times: null })
+      const link = { name: entry.name, type: "symlink", target: entry.target } as const
+      items.push({ entry: link, time: { mtimeNs: entry.mtimeNs, times: null } })
     } else {
       const child = writeTree(entry, groups, objects)
-      linked ||= child.linked
-      entries.push({ name: entry.name, type: "directory", mode: entry.mode, id: child.tree, linked: child.linked })
-      times.push({ mtimeNs: entry.mtimeNs, times: child.times })
+      const { name, mode } = entry
+      const below = { name, type: "directory", mode, id: child.tree, linked: child.linked } as const
+      items.push({ entry: below, time: { mtimeNs: entry.mtimeNs, times: child.times } })
     }
   }
-  return { tree: objects.write("tree", encodeTree(entries)), times: objects.write("times", encodeTimes(times)), linked }
+  return writeDirectory(objects, items)
 }
 
 /** Commits a scanned and read tree as a new project with its first layer. */

@@ -14,36 +14,69 @@ import {
   type RootRecord,
   type StoredEntry,
   type StoredTime,
-  type StoredTree
+  type StoredTree,
+  timesCount
 } from "./TreeCodec.ts"
+import {
+  decodeTimesIndex,
+  decodeTreeIndex,
+  isTimesIndex,
+  isTreeIndex,
+  type LikeTree,
+  type TreeIndex,
+  type TreeItem,
+  type TreePage
+} from "./TreePages.ts"
 
 /** What is needed of an object store to read trees. */
 export interface ObjectSource {
   readonly read: (id: Digest) => Buffer
 }
 
-/** Entries kept decoded at most, over all directories. */
+/** Entries kept decoded at most, over all directories, and pages of indexes. */
 const cachedEntries = 200_000
+const cachedIndexes = 2000
+
+/** A page of a directory, found by a name. */
+interface FoundPage<Item> {
+  readonly last: TreePath
+  /** No page follows. */
+  readonly isLast: boolean
+  readonly like: LikeTree
+  readonly items: readonly Item[]
+}
 
 export class StoredTrees {
   readonly #objects: ObjectSource
-  readonly #trees = new Map<Digest, StoredTree>()
+  /** Decoded objects by id; a paged directory, once somebody wanted all of it, by `wholeKey`. */
+  readonly #trees = new Map<string, StoredTree>()
+  readonly #indexes = new Map<Digest, TreeIndex>()
   readonly #times = new WeakMap<StoredTree, { readonly id: Digest; readonly times: readonly StoredTime[] }>()
-  readonly #directories = new WeakMap<StoredTree, { readonly id: Digest; readonly directory: Directory }>()
+  readonly #timesIndexes = new WeakMap<TreeIndex, { readonly id: Digest; readonly ids: readonly Digest[] }>()
+  readonly #directories = new WeakMap<StoredTree, { readonly id: Digest; readonly entries: readonly TreeEntry[] }>()
   #entries = 0
 
   constructor(objects: ObjectSource) {
     this.#objects = objects
   }
 
+  /** A whole directory. For one name of a large one, see `lookup`. */
   tree(id: Digest): StoredTree {
-    const known = this.#trees.get(id)
-    if (known !== undefined) {
-      this.#trees.delete(id)
-      this.#trees.set(id, known)
-      return known
-    }
-    const tree = decodeTree(this.#objects.read(id))
+    const known = this.#recall(id) ?? this.#recall(wholeKey(id))
+    if (known !== undefined) return known
+    const index = this.indexOf(id)
+    return index === undefined ? this.#trees.get(id)! : this.#keep(wholeKey(id), this.#whole(index))
+  }
+
+  #recall(key: string): StoredTree | undefined {
+    const known = this.#trees.get(key)
+    if (known === undefined) return undefined
+    this.#trees.delete(key)
+    this.#trees.set(key, known)
+    return known
+  }
+
+  #keep(id: string, tree: StoredTree): StoredTree {
     this.#trees.set(id, tree)
     this.#entries += tree.entries.length + 1
     for (const [oldest, old] of this.#trees) {
@@ -54,30 +87,188 @@ export class StoredTrees {
     return tree
   }
 
+  /** The index of a paged directory, or of one of its pages; undefined for one object with all entries. */
+  indexOf(id: Digest): TreeIndex | undefined {
+    const known = this.#indexes.get(id)
+    if (known !== undefined || this.#trees.has(id)) return known
+    const bytes = this.#objects.read(id)
+    if (!isTreeIndex(bytes)) {
+      this.#keep(id, decodeTree(bytes))
+      return undefined
+    }
+    const index = decodeTreeIndex(bytes)
+    for (const oldest of this.#indexes.keys()) {
+      if (this.#indexes.size < cachedIndexes) break
+      this.#indexes.delete(oldest)
+    }
+    this.#indexes.set(id, index)
+    return index
+  }
+
+  /** A hard-linked file lies in this directory or below. */
+  linked(id: Digest): boolean {
+    return (this.indexOf(id) ?? this.tree(id)).linked
+  }
+
+  /** How many entries a directory has. */
+  count(id: Digest): number {
+    return this.indexOf(id)?.count ?? this.tree(id).entries.length
+  }
+
+  #whole(index: TreeIndex): StoredTree {
+    const entries: StoredEntry[] = []
+    const add = ({ pages }: TreeIndex): void => {
+      for (const { tree, last } of pages) {
+        const below = this.indexOf(tree)
+        if (below === undefined) for (const entry of this.tree(tree).entries) entries.push(entry)
+        else add(below)
+        if (entries.at(-1)?.name !== last) throw new Error("A page of a directory does not end where its index says")
+      }
+    }
+    add(index)
+    return { linked: index.linked, entries }
+  }
+
   /** Kept as long as the tree that they belong to. */
   times(id: Digest, tree: StoredTree): readonly StoredTime[] {
     const known = this.#times.get(tree)
     if (known?.id === id) return known.times
-    const times = decodeTimes(this.#objects.read(id), tree)
+    const bytes = this.#objects.read(id)
+    const times = isTimesIndex(bytes) ? this.#wholeTimes(bytes, tree) : decodeTimes(bytes, tree)
     this.#times.set(tree, { id, times })
     return times
   }
 
-  /** A directory with its times, kept as long as its tree: a checkpoint looks at every directory of an upper again. */
-  directory(id: Digest, timesId: Digest): Directory {
+  #wholeTimes(top: Buffer, tree: StoredTree): StoredTime[] {
+    const times: StoredTime[] = []
+    const add = (bytes: Buffer): void => {
+      if (isTimesIndex(bytes)) {
+        for (const id of decodeTimesIndex(bytes)) add(this.#objects.read(id))
+        return
+      }
+      const entries = tree.entries.slice(times.length, times.length + timesCount(bytes))
+      for (const time of decodeTimes(bytes, { linked: tree.linked, entries })) times.push(time)
+    }
+    add(top)
+    if (times.length !== tree.entries.length) throw new Error("A directory has other times than entries")
+    return times
+  }
+
+  #timesOf(index: TreeIndex, id: Digest): readonly Digest[] {
+    const known = this.#timesIndexes.get(index)
+    if (known?.id === id) return known.ids
+    const ids = decodeTimesIndex(this.#objects.read(id))
+    if (ids.length !== index.pages.length) throw new Error("A directory has other pages of times than of entries")
+    this.#timesIndexes.set(index, { id, ids })
+    return ids
+  }
+
+  /** Goes down to a level by a name: to the page that holds it or would, behind all names to the last one. */
+  #find(directory: LikeTree, name: TreePath, level: number): { readonly like: LikeTree; readonly isLast: boolean } {
+    let like = directory
+    let isLast = true
+    for (;;) {
+      const index = this.indexOf(like.tree)
+      if (index === undefined || index.level <= level) return { like, isLast }
+      const at = Math.min(
+        firstFrom(index.pages, name, (page) => page.last),
+        index.pages.length - 1
+      )
+      isLast &&= at === index.pages.length - 1
+      like = { tree: index.pages[at]!.tree, times: this.#timesOf(index, like.times)[at]! }
+    }
+  }
+
+  leafFor(directory: LikeTree, name: TreePath): FoundPage<TreeItem> {
+    const { like, isLast } = this.#find(directory, name, 0)
+    const tree = this.tree(like.tree)
+    const times = this.times(like.times, tree)
+    const items = tree.entries.map((entry, n) => ({ entry, time: times[n]! }))
+    return { last: items.at(-1)?.entry.name ?? "", isLast, like, items }
+  }
+
+  pagesFor(directory: LikeTree, name: TreePath, level: number): FoundPage<TreePage> {
+    const { like, isLast } = this.#find(directory, name, level)
+    const index = this.indexOf(like.tree)!
+    const times = this.#timesOf(index, like.times)
+    const items = index.pages.map((page, n) => ({ ...page, times: times[n]! }))
+    return { last: items.at(-1)!.last, isLast, like, items }
+  }
+
+  /** All entries of a directory with their times. */
+  *items(directory: LikeTree): Generator<TreeItem> {
+    const tree = this.tree(directory.tree)
+    const times = this.times(directory.times, tree)
+    for (const [n, entry] of tree.entries.entries()) yield { entry, time: times[n]! }
+  }
+
+  /** No index stands above a single page: the page itself is the directory. */
+  withoutSingles(page: TreePage): TreePage {
+    const index = this.indexOf(page.tree)
+    if (index?.pages.length !== 1) return page
+    return this.withoutSingles({ ...index.pages[0]!, times: this.#timesOf(index, page.times)[0]! })
+  }
+
+  /** One entry of a directory: reads the pages on the way to it. */
+  lookup(id: Digest, name: TreePath): StoredEntry | undefined {
+    const index = this.indexOf(id)
+    if (index !== undefined) {
+      const page = index.pages[firstFrom(index.pages, name, (one) => one.last)]
+      return page === undefined ? undefined : this.lookup(page.tree, name)
+    }
+    const { entries } = this.tree(id)
+    const entry = entries[firstFrom(entries, name, (one) => one.name)]
+    return entry?.name === name ? entry : undefined
+  }
+
+  /** The same with its time. */
+  lookupTimed(directory: LikeTree, name: TreePath): TreeItem | undefined {
+    const { like } = this.#find(directory, name, 0)
+    const tree = this.tree(like.tree)
+    const at = firstFrom(tree.entries, name, (entry) => entry.name)
+    const entry = tree.entries[at]
+    return entry?.name === name ? { entry, time: this.times(like.times, tree)[at]! } : undefined
+  }
+
+  /**
+   * The entries of two directories, in order, without those of pages that both have: what is left out is equal on both sides.
+   */
+  unequal(a: Digest, b: Digest): readonly [readonly StoredEntry[], readonly StoredEntry[]] {
+    let left: readonly PageRef[] = [this.#ref(a)]
+    let right: readonly PageRef[] = [this.#ref(b)]
+    for (;;) {
+      const [ofLeft, ofRight] = [new Set(left.map((page) => page.id)), new Set(right.map((page) => page.id))]
+      left = left.filter((page) => !ofRight.has(page.id))
+      right = right.filter((page) => !ofLeft.has(page.id))
+      const level = Math.max(0, ...left.map((page) => page.level), ...right.map((page) => page.level))
+      if (level === 0) return [this.#entriesOf(left), this.#entriesOf(right)]
+      left = left.flatMap((page) => this.#below(page, level))
+      right = right.flatMap((page) => this.#below(page, level))
+    }
+  }
+
+  #ref(id: Digest): PageRef {
+    return { id, level: this.indexOf(id)?.level ?? 0 }
+  }
+
+  #below(page: PageRef, level: number): readonly PageRef[] {
+    if (page.level < level) return [page]
+    return this.indexOf(page.id)!.pages.map(({ tree }) => ({ id: tree, level: level - 1 }))
+  }
+
+  #entriesOf(pages: readonly PageRef[]): readonly StoredEntry[] {
+    return pages.length === 1 ? this.tree(pages[0]!.id).entries : pages.flatMap(({ id }) => this.tree(id).entries)
+  }
+
+  /** A whole directory with its times, kept as long as its tree: a checkpoint looks at every directory of an upper again. */
+  directory({ tree: id, times: timesId }: LikeTree): readonly TreeEntry[] {
     const tree = this.tree(id)
     const known = this.#directories.get(tree)
-    if (known?.id === timesId) return known.directory
-    const stored = this.times(timesId, tree)
-    const times = new Map<TreePath, Digest>()
-    const entries = tree.entries.map((entry, i) => {
-      const time = stored[i]!
-      if (time.times !== null) times.set(entry.name, time.times)
-      return toTreeEntry(entry, time.mtimeNs)
-    })
-    const directory = { entries, byName: new Map(entries.map((entry) => [entry.name, entry])), times }
-    this.#directories.set(tree, { id: timesId, directory })
-    return directory
+    if (known?.id === timesId) return known.entries
+    const times = this.times(timesId, tree)
+    const entries = tree.entries.map((entry, n) => toTreeEntry(entry, times[n]!.mtimeNs))
+    this.#directories.set(tree, { id: timesId, entries })
+    return entries
   }
 
   root(id: Digest): RootRecord {
@@ -89,10 +280,36 @@ export class StoredTrees {
   }
 }
 
-interface Directory {
-  readonly entries: readonly TreeEntry[]
-  readonly byName: ReadonlyMap<TreePath, TreeEntry>
-  readonly times: ReadonlyMap<TreePath, Digest>
+const wholeKey = (id: Digest): string => `${id} whole`
+
+interface PageRef {
+  readonly id: Digest
+  readonly level: number
+}
+
+/** Where the first one stands whose name is not before `name`. */
+const firstFrom = <Item>(items: readonly Item[], name: TreePath, nameOf: (item: Item) => TreePath): number => {
+  let low = 0
+  let high = items.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (nameOf(items[middle]!) < name) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/**
+ * Every page below the object of a directory's entries or times, each before those below it: `visit` answers whether to go on
+ * below. A directory of one object has none.
+ */
+export const visitPages = (objects: ObjectSource, id: Digest, visit: (page: Digest) => boolean): void => {
+  const bytes = objects.read(id)
+  const isTree = isTreeIndex(bytes)
+  if (!isTree && !isTimesIndex(bytes)) return
+  const level = isTree ? bytes[3]! : bytes[2]!
+  const pages = isTree ? decodeTreeIndex(bytes).pages.map((page) => page.tree) : decodeTimesIndex(bytes)
+  for (const page of pages) if (visit(page) && level > 1) visitPages(objects, page, visit)
 }
 
 export const toTreeEntry = (stored: StoredEntry, mtimeNs: bigint): TreeEntry => {
@@ -127,8 +344,8 @@ export const toTreeEntry = (stored: StoredEntry, mtimeNs: bigint): TreeEntry => 
 class RootReader implements TreeReader {
   readonly #trees: StoredTrees
   readonly #root: TreeEntry
-  readonly #rootTimes: Digest
-  readonly #directories = new Map<TreePath, Directory | null>()
+  /** Where the directories lie that this reader was asked about; null where none is. */
+  readonly #places = new Map<TreePath, LikeTree | null>()
 
   constructor(trees: StoredTrees, commit: Pick<CommitRow, "root" | "times">) {
     this.#trees = trees
@@ -143,45 +360,36 @@ class RootReader implements TreeReader {
       target: null,
       linkGroup: null
     }
-    this.#rootTimes = record.times
+    this.#places.set("", { tree: commit.root, times: record.times })
   }
 
   entry(path: TreePath): TreeEntry | undefined {
     if (path === "") return this.#root
-    const slash = path.lastIndexOf("/")
-    return this.#directory(slash < 0 ? "" : path.slice(0, slash))?.byName.get(path.slice(slash + 1))
+    const found = this.#item(path)
+    return found === undefined ? undefined : toTreeEntry(found.entry, found.time.mtimeNs)
   }
 
   list(path: TreePath): readonly TreeEntry[] | undefined {
-    return this.#directory(path)?.entries
+    const place = this.#place(path)
+    return place === undefined ? undefined : this.#trees.directory(place)
   }
 
-  #directory(path: TreePath): Directory | undefined {
-    const known = this.#directories.get(path)
+  #item(path: TreePath): TreeItem | undefined {
+    const slash = path.lastIndexOf("/")
+    const place = this.#place(slash < 0 ? "" : path.slice(0, slash))
+    return place === undefined ? undefined : this.#trees.lookupTimed(place, path.slice(slash + 1))
+  }
+
+  #place(path: TreePath): LikeTree | undefined {
+    const known = this.#places.get(path)
     if (known !== undefined) return known ?? undefined
-    const loaded = this.#load(path)
+    const found = this.#item(path)
+    const isDirectory = found?.entry.type === "directory" && found.time.times !== null
+    const place = isDirectory ? { tree: found.entry.id, times: found.time.times } : undefined
     // Bounded: a reader lives for one call, but a call may walk a large tree.
-    if (this.#directories.size > 20_000) this.#directories.clear()
-    this.#directories.set(path, loaded ?? null)
-    return loaded
-  }
-
-  #load(path: TreePath): Directory | undefined {
-    let id: Digest
-    let timesId: Digest
-    if (path === "") {
-      id = this.#root.id!
-      timesId = this.#rootTimes
-    } else {
-      const slash = path.lastIndexOf("/")
-      const name = path.slice(slash + 1)
-      const parent = this.#directory(slash < 0 ? "" : path.slice(0, slash))
-      const entry = parent?.byName.get(name)
-      const times = parent?.times.get(name)
-      if (entry?.type !== "directory" || times === undefined) return undefined
-      id = entry.id!
-      timesId = times
-    }
-    return this.#trees.directory(id, timesId)
+    const root = this.#places.get("")!
+    if (this.#places.size > 20_000) this.#places.clear()
+    this.#places.set("", root).set(path, place ?? null)
+    return place
   }
 }

@@ -68,7 +68,7 @@ const writeText = (bytes: Buffer, text: string, at: number): number => {
   return at + 2 + text.length
 }
 
-const isLinked = (entry: StoredEntry): boolean =>
+export const isLinked = (entry: StoredEntry): boolean =>
   entry.type === "file" ? entry.linkGroup !== null : entry.type === "directory" && entry.linked
 
 /** `entries` must be in byte order of their names. */
@@ -160,6 +160,12 @@ export const encodeTimes = (times: readonly StoredTime[]): Buffer => {
     }
   }
   return bytes
+}
+
+/** How many times an object of times holds. */
+export const timesCount = (bytes: Buffer): number => {
+  check(bytes.length >= 6)
+  return bytes.readUInt32LE(2)
 }
 
 /** `tree` tells which entries are directories. */

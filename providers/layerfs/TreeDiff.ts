@@ -72,8 +72,10 @@ export function* walkDiff(
 
   function* directories(a: Digest | undefined, b: Digest | undefined, path: TreePath): Generator<TreeDifference> {
     if (a === b) return
-    const before = a === undefined ? [] : trees.tree(a).entries
-    const after = b === undefined ? [] : trees.tree(b).entries
+    const [before, after] =
+      a === undefined || b === undefined
+        ? [a === undefined ? [] : trees.tree(a).entries, b === undefined ? [] : trees.tree(b).entries]
+        : trees.unequal(a, b)
     /**
      * Directories whose content comes later: `x/` sorts behind names that go on with a byte below the slash, such as `x-y`. One
      * that was put aside later comes first, because its name begins with that of the one before.

@@ -7,10 +7,12 @@ import type { Digest } from "../../src/base/Digest.ts"
 import { compare, join, type TreePath } from "../../src/base/PathBytes.ts"
 import { PathError } from "../../src/workspace/WorkspaceError.ts"
 import { show } from "../../src/base/PathBytes.ts"
+import { NodeEntries } from "./NodeEntries.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
 import type { CommitRow } from "./RefStore.ts"
 import type { StoredTrees } from "./StoredTrees.ts"
-import { encodeRoot, encodeTimes, encodeTree, type StoredEntry, type StoredTime } from "./TreeCodec.ts"
+import { encodeRoot } from "./TreeCodec.ts"
+import type { TreeItem } from "./TreePages.ts"
 
 interface FileNode {
   readonly type: "file"
@@ -35,7 +37,7 @@ interface DirectoryNode {
   /** What it was when loaded; null for a new one. */
   readonly base: { readonly tree: Digest; readonly times: Digest; readonly linked: boolean } | null
   /** Null until somebody looks inside. */
-  entries: Map<TreePath, Node> | null
+  entries: NodeEntries<Node> | null
 }
 export type Node = FileNode | LinkNode | DirectoryNode
 
@@ -51,29 +53,29 @@ const pathError = (reason: PathError["reason"], path: TreePath): PathError =>
 export class TreeEditor {
   readonly #trees: StoredTrees
   readonly #root: DirectoryNode
+  /** The record of the root that the editor began with. */
+  readonly #rootRecord: Digest
   #hasNewLinks = false
 
   constructor(trees: StoredTrees, base: Pick<CommitRow, "root" | "times">) {
     this.#trees = trees
     const record = trees.root(base.times)
+    this.#rootRecord = base.times
     this.#root = {
       type: "directory",
       mode: record.mode,
       mtimeNs: record.mtimeNs,
-      base: { tree: base.root, times: record.times, linked: trees.tree(base.root).linked },
+      base: { tree: base.root, times: record.times, linked: trees.linked(base.root) },
       entries: null
     }
   }
 
-  #entries(directory: DirectoryNode): Map<TreePath, Node> {
-    if (directory.entries !== null) return directory.entries
-    const entries = new Map<TreePath, Node>()
-    directory.entries = entries
-    if (directory.base === null) return entries
-    const tree = this.#trees.tree(directory.base.tree)
-    const times = this.#trees.times(directory.base.times, tree)
-    for (const [i, entry] of tree.entries.entries()) entries.set(entry.name, load(entry, times[i]!))
-    return entries
+  #entries(directory: DirectoryNode): NodeEntries<Node> {
+    return (directory.entries ??= new NodeEntries(this.#trees, directory.base, load))
+  }
+
+  #newEntries(): NodeEntries<Node> {
+    return new NodeEntries<Node>(this.#trees, null, load)
   }
 
   get(path: TreePath): Node | undefined {
@@ -85,7 +87,7 @@ export class TreeEditor {
   /** Names in a directory, in byte order. */
   names(path: TreePath): TreePath[] | undefined {
     const directory = this.#directory(path)
-    return directory === undefined ? undefined : [...this.#entries(directory).keys()].sort(compare)
+    return directory === undefined ? undefined : this.#entries(directory).names()
   }
 
   #directory(path: TreePath): DirectoryNode | undefined {
@@ -99,7 +101,7 @@ export class TreeEditor {
     return node
   }
 
-  #parent(path: TreePath): Map<TreePath, Node> {
+  #parent(path: TreePath): NodeEntries<Node> {
     const parent = this.#directory(parentOf(path))
     if (parent !== undefined) return this.#entries(parent)
     const node = this.get(parentOf(path))
@@ -149,7 +151,13 @@ export class TreeEditor {
       this.#root.mtimeNs = mtimeNs
       this.#entries(this.#root).clear()
     } else {
-      this.#parent(path).set(nameOf(path), { type: "directory", mode, mtimeNs, base: null, entries: new Map() })
+      this.#parent(path).set(nameOf(path), {
+        type: "directory",
+        mode,
+        mtimeNs,
+        base: null,
+        entries: this.#newEntries()
+      })
     }
   }
 
@@ -166,8 +174,8 @@ export class TreeEditor {
   #copyOf(node: Node, mtimeNs: bigint): Node {
     if (node.type === "symlink") return { ...node, mtimeNs }
     if (node.type === "file") return { ...node, mtimeNs, link: null, linkGroup: null }
-    const entries = new Map<TreePath, Node>()
-    for (const [name, child] of this.#entries(node)) entries.set(name, this.#copyOf(child, mtimeNs))
+    const entries = this.#newEntries()
+    for (const [name, child] of this.#entries(node).all()) entries.set(name, this.#copyOf(child, mtimeNs))
     return { type: "directory", mode: node.mode, mtimeNs, base: null, entries }
   }
 
@@ -185,7 +193,7 @@ export class TreeEditor {
     const walk = (directory: DirectoryNode, path: TreePath): void => {
       if (directory.entries === null && directory.base?.linked !== true) return
       const entries = this.#entries(directory)
-      for (const [name, node] of entries) {
+      for (const [name, node] of entries.all()) {
         const child = join(path, name)
         if (node.type === "directory") walk(node, child)
         if (node.type !== "file" || node.link === null) continue
@@ -214,36 +222,24 @@ export class TreeEditor {
     this.#settleLinks()
     const written = this.#write(this.#root, objects)
     const { mode, mtimeNs } = this.#root
-    return { root: written.tree, times: objects.write("times", encodeRoot({ mode, mtimeNs, times: written.times })) }
+    const record = encodeRoot({ mode, mtimeNs, times: written.times })
+    return { root: written.tree, times: objects.write("times", record, this.#rootRecord) }
   }
 
   #write(directory: DirectoryNode, objects: ObjectStore): { tree: Digest; times: Digest; linked: boolean } {
     if (directory.entries === null) return directory.base!
-    const entries: StoredEntry[] = []
-    const times: StoredTime[] = []
-    let linked = false
-    for (const name of [...directory.entries.keys()].sort(compare)) {
-      const node = directory.entries.get(name)!
+    return directory.entries.write(objects, (name, node): TreeItem => {
       if (node.type === "file") {
-        const { mode, size, id, linkGroup } = node
-        linked ||= linkGroup !== null
-        entries.push({ name, type: "file", mode, size, id, linkGroup })
-        times.push({ mtimeNs: node.mtimeNs, times: null })
-      } else if (node.type === "symlink") {
-        entries.push({ name, type: "symlink", target: node.target })
-        times.push({ mtimeNs: node.mtimeNs, times: null })
-      } else {
-        const child = this.#write(node, objects)
-        linked ||= child.linked
-        entries.push({ name, type: "directory", mode: node.mode, id: child.tree, linked: child.linked })
-        times.push({ mtimeNs: node.mtimeNs, times: child.times })
+        const { mode, size, id, linkGroup, mtimeNs } = node
+        return { entry: { name, type: "file", mode, size, id, linkGroup }, time: { mtimeNs, times: null } }
       }
-    }
-    return {
-      tree: objects.write("tree", encodeTree(entries)),
-      times: objects.write("times", encodeTimes(times)),
-      linked
-    }
+      const { mtimeNs } = node
+      if (node.type === "symlink") {
+        return { entry: { name, type: "symlink", target: node.target }, time: { mtimeNs, times: null } }
+      }
+      const { tree: id, times, linked } = this.#write(node, objects)
+      return { entry: { name, type: "directory", mode: node.mode, id, linked }, time: { mtimeNs, times } }
+    })
   }
 }
 
@@ -253,7 +249,7 @@ const parentOf = (path: TreePath): TreePath => {
 }
 const nameOf = (path: TreePath): TreePath => path.slice(path.lastIndexOf("/") + 1)
 
-const load = (entry: StoredEntry, time: StoredTime): Node => {
+const load = ({ entry, time }: TreeItem): Node => {
   const { mtimeNs } = time
   switch (entry.type) {
     case "file": {

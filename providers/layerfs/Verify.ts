@@ -13,7 +13,7 @@ import { zeroBlock } from "./ObjectId.ts"
 import { type ObjectReader, verifyObjects } from "./ObjectReader.ts"
 import type { SqliteRefs } from "./SqliteRefs.ts"
 import type { StoreDirectories } from "./StoreDirectory.ts"
-import { StoredTrees } from "./StoredTrees.ts"
+import { StoredTrees, visitPages } from "./StoredTrees.ts"
 import type { StoreQuota } from "./StoreQuota.ts"
 
 /** Paths named per damaged object at most. */
@@ -60,14 +60,24 @@ const nameDamage = (
     paths?.add(path)
     return paths !== undefined
   }
+  const pagesLost = (id: Digest, path: TreePath): boolean => {
+    let lost = false
+    visitPages(reader, id, (page) => {
+      const isGone = isLost(page, path)
+      lost ||= isGone
+      return !isGone
+    })
+    return lost
+  }
   // A subtree seen once under one path is not walked again, unless something in it is lost and wants all its names.
   const clean = new Set<string>()
   const walk = (id: Digest, timesId: Digest, path: TreePath): boolean => {
     const key = `${id} ${timesId}`
     if (clean.has(key)) return true
     if (isLost(id, path)) return false
+    if (pagesLost(id, path)) return false
     const tree = trees.tree(id)
-    const timesLost = isLost(timesId, path)
+    const timesLost = isLost(timesId, path) || pagesLost(timesId, path)
     const times = timesLost ? [] : trees.times(timesId, tree)
     let whole = !timesLost
     for (const [i, entry] of tree.entries.entries()) {

@@ -32,7 +32,7 @@ export const entryAt = (trees: StoredTrees, root: Digest, path: TreePath): Store
   let at: StoredEntry | undefined = rootEntry(root)
   for (const name of path === "" ? [] : path.split("/")) {
     if (at?.type !== "directory") return undefined
-    at = child(trees.tree(at.id).entries, name)
+    at = trees.lookup(at.id, name)
   }
   return at
 }
