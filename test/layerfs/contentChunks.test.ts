@@ -53,6 +53,16 @@ const bytesOf = ({
       ? Buffer.alloc(length)
       : Buffer.alloc(length, `line ${seed}\n`)
 
+/** Where the chunk with this byte begins. */
+const startOfChunk = (bytes: Buffer, place: number): number => {
+  let start = 0
+  for (let end = 0; end <= place && end < bytes.length; ) {
+    start = end
+    end = chunkEnd(bytes, start, bytes.length)
+  }
+  return start
+}
+
 describe("chunks", () => {
   it("L14 the gear table is fixed, and a run of zeros has no end before the longest chunk", () => {
     expect(sha256(Buffer.from(gear.buffer))).toBe(
@@ -87,8 +97,10 @@ describe("chunks", () => {
   it("L14 L15 W6 any sequence of splices gives the id of storing the final bytes at once, and they read back", async () => {
     const splice = fc.record({
       at: fc.double({ min: 0, max: 1, noNaN: true }),
-      del: fc.oneof(fc.constant(0), fc.nat(5000), fc.nat(1_500_000)),
-      insert: fc.oneof(fc.constant(0), fc.nat(5000), fc.nat(700_000)),
+      del: fc.oneof(fc.constant(0), fc.nat(5000), fc.nat(1_500_000), fc.constant(maxChunk)),
+      /** At a place where a run of zeros may begin or go on. */
+      aligned: fc.boolean(),
+      insert: fc.oneof(fc.constant(0), fc.nat(5000), fc.nat(700_000), fc.constant(maxChunk), fc.constant(3 * maxChunk)),
       seed: fc.nat(1e6),
       zeros: fc.boolean()
     })
@@ -100,8 +112,9 @@ describe("chunks", () => {
           const objects = new MemoryObjects()
           let bytes: Buffer = Buffer.concat(pieces.map(bytesOf))
           let content = storeBytes(objects, bytes)
-          for (const { at, del, insert, seed, zeros } of splices) {
-            const offset = Math.round(at * bytes.length)
+          for (const { at, del, insert, seed, zeros, aligned } of splices) {
+            const place = Math.round(at * bytes.length)
+            const offset = aligned ? startOfChunk(bytes, place) : place
             const deleteCount = Math.min(del, bytes.length - offset)
             const added = zeros ? Buffer.alloc(insert) : seeded(seed, insert)
             content = spliceContent(objects, content, { offset, deleteCount, bytes: added })

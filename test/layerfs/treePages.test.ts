@@ -116,6 +116,37 @@ describe("paged directories", () => {
     }
   }, 60_000)
 
+  it("L14 a directory of two index levels that shrinks to one, to one object, to nothing, and grows again has the pages of a fresh one", () => {
+    const name = (n: number): string => String(n).padStart(6, "0")
+    const objects = new MemoryObjects()
+    let model = new Map(Array.from({ length: 12_000 }, (_, n) => [name(n), entryOf(n, n)]))
+    let commit = edit(objects, emptyRoot(objects), model)
+    expect(new StoredTrees(objects).indexOf(commit.root)!.level).toBe(2)
+    for (const [from, to] of [
+      [3000, 12_000],
+      [1000, 2900],
+      [200, 3000],
+      [0, 200],
+      [2000, 9000],
+      [0, 12_000]
+    ] as const) {
+      const removes = model.has(name(from))
+      const changes = new Map(
+        Array.from({ length: to - from }, (_, n) => [name(from + n), removes ? null : entryOf(n, n)])
+      )
+      const next = new Map(model)
+      for (const [at, value] of changes) {
+        if (value === null) next.delete(at)
+        else next.set(at, value)
+      }
+      const editable = new Map([...changes].filter(([at, value]) => value !== null || model.has(at)))
+      commit = edit(objects, commit, editable)
+      const fresh = new MemoryObjects()
+      expect(commit).toEqual(edit(fresh, emptyRoot(fresh), next))
+      model = next
+    }
+  }, 60_000)
+
   it("L14 up to 256 entries a directory is one object, as in format 1", () => {
     for (const [size, paged] of [
       [pagedFrom, false],
