@@ -22,7 +22,7 @@ const oneSidedAtMost = 100_000
 const contentOf = (history: Pick<History, "trees">, entry: StoredEntry): string | undefined => {
   if (entry.type === "symlink") return `link ${entry.target}`
   if (entry.type === "file") return entry.size === 0 ? undefined : `file ${entry.id}`
-  return history.trees.tree(entry.id).entries.length === 0 ? undefined : `tree ${entry.id}`
+  return history.trees.count(entry.id) === 0 ? undefined : `tree ${entry.id}`
 }
 
 /** Pairs of one comparison: where each new path was, and where each gone path is. */
