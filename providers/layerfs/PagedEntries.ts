@@ -67,7 +67,8 @@ const editLevel = <Item>(level: Level<Item>, edits: Edits<Item>): Edits<TreePage
       like = page.like
       above.set(last, null)
       const begin = at
-      while (at < edits.length && (isLast || edits[at]![0] <= last)) at += 1
+      if (isLast) at = edits.length
+      while (at < edits.length && edits[at]![0] <= last) at += 1
       for (const item of merged(items, edits.slice(begin, at), level.nameOf)) {
         open.push(item)
         if (endsTreePage(level.level, level.nameOf(item), open.length)) close()
