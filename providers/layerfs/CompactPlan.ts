@@ -12,7 +12,7 @@ import { idFromBytes, idToBytes } from "./ObjectId.ts"
 import type { ObjectReader } from "./ObjectReader.ts"
 import type { ObjectKind } from "./ObjectStore.ts"
 import { kindOf } from "./PackedObjects.ts"
-import { StoredTrees } from "./StoredTrees.ts"
+import { StoredTrees, visitPages } from "./StoredTrees.ts"
 
 export interface PlannedObject {
   readonly id: Digest
@@ -89,6 +89,8 @@ export class CompactPlan {
       if (this.#walked.run(Buffer.concat([idToBytes(id), idToBytes(timesId)])).changes === 0 || cancelled()) return
       put(id, path, 0)
       put(timesId, path, 0)
+      pages(id, path)
+      pages(timesId, path)
       const tree = trees.tree(id)
       const times = trees.times(timesId, tree)
       for (const [i, entry] of tree.entries.entries()) {
@@ -98,6 +100,15 @@ export class CompactPlan {
         if (entry.type === "directory" && childTimes !== null && childTimes !== undefined)
           orSkip(() => walk(entry.id, childTimes, child))
       }
+    }
+    /** Those of a large directory: a page's place changes seldom, so versions of one page meet. */
+    const pages = (id: Digest, path: TreePath): void => {
+      let at = 0
+      visitPages(reader, id, (page) => {
+        at += 1
+        if (this.#walked.run(idToBytes(page)).changes > 0) put(page, path, at)
+        return true
+      })
     }
     const file = (entry: { readonly id: Digest; readonly size: number }, path: TreePath): void => {
       let at = 0
