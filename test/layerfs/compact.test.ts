@@ -72,7 +72,8 @@ describe("compaction", () => {
     expect(report).toMatchObject({ complete: true, unreadable: 0, packsAfter: 1, durability: "full" })
     expect(report.objects).toBeGreaterThan(100)
     expect(phases.at(-1)).toBe(report.objects)
-    expect(packBytes(store)).toBeLessThan(before * 0.7)
+    // Commits keep what differs already, trees included: what is left to gain is less than it was without.
+    expect(packBytes(store)).toBeLessThan(before * 0.9)
     expect(packBytes(store)).toBe(report.bytesAfter)
     await expectStates(store, states)
     expect(await store.call("verify", {})).toMatchObject({ ok: true })
