@@ -10,6 +10,7 @@ import type { GateDecision, GateRecord } from "../../../src/governance/GateRecor
 import type { AgentRecord, GoalRecord } from "../../../src/governance/Goal.ts"
 import type { OperationKind } from "../../../src/governance/OperationProvider.ts"
 import type { HostResult, TurnRecord } from "../../../src/governance/TurnRecord.ts"
+import type { ObligationRecord } from "../../../src/governance/ObligationRecord.ts"
 import type { ReservationRecord } from "../../../src/governance/ReservationRecord.ts"
 import type { SourceRecord } from "../../../src/governance/SourceRecord.ts"
 import { now } from "./records.ts"
@@ -215,6 +216,20 @@ export const turn = (change: Partial<TurnRecord> = {}): TurnRecord => ({
   context: null,
   admittedAt: now - 9,
   changedAt: now - 9,
+  ...change
+})
+
+export const obligation = (change: Partial<ObligationRecord> = {}): ObligationRecord => ({
+  id: "obligation-a",
+  goal: "goal-a",
+  todo: "todo-a",
+  kind: "mustAttemptWork",
+  reason: "it was promised",
+  state: "open",
+  attempt: null,
+  waiver: null,
+  openedAt: now - 5,
+  changedAt: now - 5,
   ...change
 })
 
