@@ -2,7 +2,7 @@
  * What may stand in the journal and in projections: no absolute path of a machine, no credential.
  * Promise: checked by the writer on every fact, whichever room decided it, so no reader has to. Rules: G6.
  */
-import type { Json } from "../base/Digest.ts"
+import { type Json, madeWhole } from "../base/Digest.ts"
 import { NotPublic } from "./GovernanceError.ts"
 
 /**
@@ -72,6 +72,10 @@ export const publicOr = (text: string, fallback: string): string => {
   const without = text.replace(anyPath, (_all, before: string, path: string) => `${before}…/${path.split("/").at(-1)}`)
   return privateField(without) === undefined ? without : fallback
 }
+
+/** The same for what must be kept whatever it says: at most so long, and every character whole. */
+export const publicWords = (text: string, fallback: string, most = 2000): string =>
+  madeWhole(publicOr(text, fallback).slice(0, most))
 
 export const notPublic = (type: string, field: string): NotPublic =>
   new NotPublic({

@@ -98,5 +98,5 @@ export {
   Turns
 } from "./Turn.ts"
 export * from "./OperationProvider.ts"
-export { publicOr } from "./PublicText.ts"
+export { publicOr, publicWords } from "./PublicText.ts"
 export { workModule } from "./WorkModule.ts"

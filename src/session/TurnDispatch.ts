@@ -7,7 +7,14 @@ import { type Readable, Transform } from "node:stream"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import { type CoppiceError, isCoppiceError } from "../base/CoppiceError.ts"
-import { type Authority, type LeaseLost, type PacketRecord, type TurnRecord, Turns } from "../governance/index.ts"
+import {
+  type Authority,
+  type LeaseLost,
+  type PacketRecord,
+  publicWords,
+  type TurnRecord,
+  Turns
+} from "../governance/index.ts"
 import type { SpawnedProcess, TurnEnvironment } from "../host/TurnEnvironment.ts"
 import { type HostUsage, protocolVersion, type TurnRequest } from "../host/TurnProtocol.ts"
 import type { HostOutcome, PrivateText, ResultStore } from "./ResultFile.ts"
@@ -104,7 +111,12 @@ export const dispatch = (
       (effect) => Effect.provide(effect, context)
     )
     const endFailed = (reason: string, kind: "failed" | "supervisionFailed") =>
-      Turns.fail({ turn: turn.id, reason, class: kind, spend: { usd: "unknown" } }).pipe(Effect.ignore)
+      Turns.fail({
+        turn: turn.id,
+        reason: publicWords(reason, "a reason that may not be public"),
+        class: kind,
+        spend: { usd: "unknown" }
+      }).pipe(Effect.ignore)
     const start = performance.now()
     let why = "cancelled by the caller"
     const noted = Effect.tapError(lost, (error) =>
@@ -170,12 +182,21 @@ export const reported = (outcome: HostOutcome): { readonly usage?: NonNullable<H
 export const tokensOf = ({ usage }: Pick<TurnRecord, "usage">): { readonly tokens?: number } =>
   typeof usage?.total === "number" ? { tokens: usage.total } : {}
 
+/** What a host prints was not written for the journal; its own words lie in the result file, under the digest (G6). */
+const unsaid = "The host's words may not be public: they are in the result of this turn."
+
+/** How a host failed, for the journal. */
+export const publicFailure = ({ class: kind, check }: { readonly class: string; readonly check: string }) => ({
+  class: publicWords(kind, "unknown", 100),
+  check: publicWords(check, "not for the public", 200)
+})
+
 export const hostResult = (outcome: HostOutcome, digest: string, provenGone: boolean | null) =>
   outcome.status === "ok"
     ? {
         status: "ok" as const,
         claim: outcome.result.outcome,
-        summary: outcome.result.summary,
+        summary: publicWords(outcome.result.summary, unsaid),
         failure: null,
         digest,
         usd: spendOf(outcome),
@@ -185,8 +206,8 @@ export const hostResult = (outcome: HostOutcome, digest: string, provenGone: boo
     : {
         status: "failed" as const,
         claim: null,
-        summary: outcome.message,
-        failure: { class: outcome.class, check: outcome.check },
+        summary: publicWords(outcome.message, unsaid),
+        failure: publicFailure(outcome),
         digest,
         usd: spendOf(outcome),
         wallMs: outcome.wallMs,

@@ -12,7 +12,7 @@ import { crashPoint } from "../base/CrashPoint.ts"
 import { type LeaseLost, type PacketRecord, triedAgain, type TurnRecord, Turns } from "../governance/index.ts"
 import type { TurnEnvironment } from "../host/TurnEnvironment.ts"
 import type { HostOutcome, ResultStore } from "./ResultFile.ts"
-import { dispatch, reported, spendOf } from "./TurnDispatch.ts"
+import { dispatch, publicFailure, reported, spendOf } from "./TurnDispatch.ts"
 import { boundOf, type TurnSpec } from "./TurnStart.ts"
 
 const usualBackoff: Schedule.Schedule<unknown> = Schedule.jittered(Schedule.exponential("2 seconds"))
@@ -43,6 +43,7 @@ export const dispatchAll = (
       const outcome = yield* dispatch(spec, turn, packet, environment, results, lost)
       const failed: Dispatched = { turn, outcome }
       if (outcome.status === "ok" || !wanted(spec) || !triedAgain(turn.attempts, outcome.class)) return failed
+      const told = publicFailure(outcome)
       const least = outcome.retryAfterMs ?? 0
       const delay = yield* nextDelay(yield* Clock.currentTimeMillis, undefined).pipe(
         Effect.map(([, duration]) => Duration.max(duration, Duration.millis(least))),
@@ -59,7 +60,7 @@ export const dispatchAll = (
           Effect.ignore(
             Turns.fail({
               turn: turn.id,
-              reason: `${outcome.class} (${outcome.check}); cancelled before it was tried again`,
+              reason: `${told.class} (${told.check}); cancelled before it was tried again`,
               class: "failed",
               spend
             })
@@ -72,7 +73,7 @@ export const dispatchAll = (
         Turns.retryAttempt({
           turn: turn.id,
           fence: spec.fence,
-          failure: { class: outcome.class, check: outcome.check },
+          failure: told,
           spend,
           ...reported(outcome),
           bound: boundOf(spec),
