@@ -43,8 +43,38 @@ interface Seen extends Monotonic {
 const since = (seen: Seen | undefined, now: Monotonic): number =>
   seen === undefined ? 0 : seen.at + (seen.boot === now.boot ? Math.max(0, now.ms - seen.ms) : 0)
 
-/** The last millisecond of a Date. */
-const lastTime = 8_640_000_000_000_000
+/** The last millisecond of the year 9999: what is later was counted in other units, and its dates could not be written (ISO 8601). */
+const lastTime = 253_402_300_799_999
+
+/**
+ * A clock goes this far ahead of the machine's by being wrong and not by being corrected. CockroachDB's forward jump check does the
+ * same within a fraction of its clock offset (`server.clock.forward_jump_check_enabled`), and is off unless asked for, as a machine that slept
+ * looks alike; here the time that it slept is counted.
+ */
+const farAhead = 24 * 3_600_000
+
+/** Milliseconds since the boot by CLOCK_BOOTTIME (proc_uptime(5)), which goes on while the machine sleeps; undefined where nobody tells. */
+const uptime = (): number | undefined => {
+  try {
+    return Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]) * 1000
+  } catch {
+    return undefined
+  }
+}
+
+/** For how long the machine has slept since its boot: what its clocks differ by. */
+const systemSlept = (): number | undefined => {
+  const up = uptime()
+  return up === undefined ? undefined : up - systemMonotonic().ms
+}
+
+const jumped = (ahead: number): InvalidInput =>
+  new InvalidInput({
+    command: "now",
+    message: `The clock of this authority went ${Math.round(ahead / 3_600_000)} hours ahead at once: all leases would end by it.`,
+    remedy:
+      "Correct the clock, then ask again. If it is right now, open the authority again: what is opened takes the clock as it is. Nothing was changed."
+  })
 
 /** A fact once dated outside of time would date all later ones so: what is no time is refused before anything is kept of it. */
 const sound = (wall: number): number => {
@@ -64,9 +94,27 @@ export class StoreClock {
   /** Whether the last decision was given a time that another process could not have found. */
   #behind = false
 
-  constructor(wall: () => number, monotonic: () => Monotonic = systemMonotonic) {
+  /** For how long the machine has slept when this was opened; undefined: a jump ahead cannot be told from time that passed. */
+  readonly #slept: number | undefined
+  readonly #sleep: () => number | undefined
+
+  /** A wall clock of the caller's own is compared with nothing but a monotonic one of the caller's own. */
+  constructor(wall: () => number, monotonic?: () => Monotonic) {
     this.#wall = wall
-    this.#monotonic = monotonic
+    this.#monotonic = monotonic ?? systemMonotonic
+    this.#sleep = monotonic === undefined ? (wall === Date.now ? systemSlept : () => undefined) : () => 0
+    this.#slept = this.#sleep()
+  }
+
+  /** Refuses a wall clock that has left the machine's own far behind since this process looked last. */
+  #noJump(wall: number, monotonic: Monotonic): void {
+    if (this.#latest === undefined || this.#latest.boot !== monotonic.boot) return
+    const ahead = wall - since(this.#latest, monotonic)
+    if (ahead <= farAhead) return
+    const slept = this.#sleep()
+    if (slept === undefined || this.#slept === undefined) return
+    const unexplained = ahead - Math.max(0, slept - this.#slept)
+    if (unexplained > farAhead) throw jumped(unexplained)
   }
 
   #stored(db: Database): Seen | undefined {
@@ -87,6 +135,7 @@ export class StoreClock {
   #reading(db: Database, journalAt: number) {
     const wall = sound(this.#wall())
     const monotonic = this.#monotonic()
+    this.#noJump(wall, monotonic)
     const stored = this.#stored(db)
     if (wall >= Math.max(journalAt, stored?.at ?? 0, this.#latest?.at ?? 0)) {
       return { seen: { ...monotonic, at: wall }, unknownToOthers: false }

@@ -126,6 +126,9 @@ const activate = (db: Database, module: AuthorityModule): void => {
   )
 }
 
+/** Effect's own clock, which reads the machine's. */
+const liveClock = (): Clock.Clock => Effect.runSync(Clock.clockWith(Effect.succeed))
+
 /**
  * The store in a scope: closed when the scope ends. Time is Effect's `Clock`, so that tests drive it.
  * Errors: `AuthorityLocation`, `Busy`, `StoreMoved`, `StorageFailure`, each with its remedy.
@@ -136,7 +139,8 @@ export const sqliteAuthority = (
   Clock.clockWith((clock) =>
     Effect.acquireRelease(
       Effect.tryPromise({
-        try: () => openAuthority({ now: () => clock.currentTimeMillisUnsafe(), ...options }),
+        try: () =>
+          openAuthority({ now: clock === liveClock() ? Date.now : () => clock.currentTimeMillisUnsafe(), ...options }),
         catch: (error) => error
       }).pipe(Effect.catch((error) => (isCoppiceError(error) ? Effect.fail(error as OpenError) : Effect.die(error)))),
       (store) => Effect.promise(() => store.close())

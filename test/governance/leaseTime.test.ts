@@ -1,13 +1,16 @@
 /** Leases and time: clocks that are set back or forward, expiry as every lane sees it, and a model over all orders of calls. */
 import { spawnSync } from "node:child_process"
+import { existsSync } from "node:fs"
 import { join } from "node:path"
 import * as fc from "fast-check"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import { assert, test } from "vitest"
+import { assert, test, vi } from "vitest"
+import { layer } from "../../providers/authority-sqlite/index.ts"
 import {
   Authority,
   type Fence,
+  Goals,
   type Lease,
   leaseHolds,
   Leases,
@@ -222,7 +225,7 @@ test("G36 a clock that gives no time once is refused by name, leaves nothing beh
   const goal = await newGoal(bench)
   const before = await bench.store.verify()
   const sane = bench.now
-  for (const wrong of [1e16, -1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, "x", undefined]) {
+  for (const wrong of [1e16, 1_800_000_000_000_000, -1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, "x", undefined]) {
     bench.now = wrong as number
     const refused = [
       await bench.fails(Todos.add({ goal: goal.id, title: "t" })),
@@ -236,3 +239,74 @@ test("G36 a clock that gives no time once is refused by name, leaves nothing beh
   await newTodo(bench, goal)
   assert.equal((await bench.store.journal({ after: before.entries, limit: 1 }))[0]!.at, sane)
 })
+
+test("G36 G52 a clock that goes a day further than the machine's own at once is refused, ends no lease, and is taken by whoever opens anew", async () => {
+  const day = 24 * 3_600_000
+  const directory = newDirectory()
+  const wall = { now: 1_800_000_000_000 }
+  const machine = { boot: "one", ms: 5_000 }
+  const open = () => newBench({ directory, now: () => wall.now, monotonic: () => ({ ...machine }) })
+  const bench = await open()
+  const goal = await newGoal(bench, { usd: 1, windowMs: day })
+  const { fence } = await hold(bench, await newTodo(bench, goal), "ada", { ttlMs: day })
+  await bench.run(Quota.spend({ goal: goal.id, effectId: "e", spend: { usd: 1 } }))
+  const before = await bench.store.verify()
+  wall.now += day + 1
+  const calls = [
+    Leases.renew({ fence }),
+    Todos.nextWork({ goal: goal.id, agent: "bob" }),
+    Quota.reserve({ goal: goal.id, effectId: "f", bound: { usd: 1 } }),
+    Quota.status({ goal: goal.id })
+  ]
+  for (const call of calls as readonly Effect.Effect<unknown, unknown, Authority>[]) {
+    const refused = (await bench.fails(call)) as {
+      readonly code: string
+      readonly command: string
+      readonly remedy: string
+    }
+    assert.deepInclude(refused, { code: "INVALID_INPUT", command: "now" })
+    assert.include(refused.remedy, "open the authority again")
+  }
+  assert.deepEqual(await bench.store.verify(), before)
+  // Corrected, it goes on as if nothing had been.
+  wall.now -= day
+  const { fence: renewed } = await bench.run(Leases.renew({ fence }))
+  // Time that really passed is none of that, however much it was.
+  wall.now += 30 * day
+  machine.ms += 30 * day
+  assert.equal(await leaseCode(bench, Leases.renew({ fence: renewed })), "LEASE_LOST:expired")
+  // A day less a moment may be a correction; and whoever opens the store anew takes the clock as it is.
+  wall.now += day - 1
+  await newTodo(bench, goal)
+  wall.now += 30 * day
+  assert.deepInclude(await bench.fails(Quota.status({ goal: goal.id })), { code: "INVALID_INPUT" })
+  await bench.store.close()
+  await newTodo(await open(), goal)
+})
+
+test.runIf(existsSync("/proc/uptime"))(
+  "G36 the machine's own clock is watched in the same way, through the presets too, and a clock of tests is not",
+  async () => {
+    const real = Date.now
+    const shift = { ms: 0 }
+    const spy = vi.spyOn(Date, "now").mockImplementation(() => real() + shift.ms)
+    const open = Goals.open({ title: "g", budget: { usd: 1 } })
+    try {
+      await Effect.runPromise(
+        Effect.gen(function* () {
+          yield* open
+          shift.ms = 48 * 3_600_000
+          assert.deepInclude(yield* Effect.flip(open), { code: "INVALID_INPUT" })
+          shift.ms = 0
+          yield* open
+        }).pipe(Effect.provide(layer({ directory: newDirectory() })))
+      )
+      const bench = await newBench()
+      await bench.run(open)
+      bench.now += 365 * 24 * 3_600_000
+      await bench.run(open)
+    } finally {
+      spy.mockRestore()
+    }
+  }
+)
