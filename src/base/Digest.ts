@@ -17,12 +17,6 @@ export const sha256 = (data: Uint8Array | string): Digest => `sha256:${hash("sha
 /** With the flag `u` a pair is one code point, and only half of one matches. */
 const loneSurrogate = /\p{Surrogate}/u
 
-/** Whether a text can be kept: half of a character has no UTF-8, and another text would be kept in its place. */
-export const isWhole = (text: string): boolean => !loneSurrogate.test(text)
-
-/** The text with U+FFFD in the place of each half of a character, as a cut or a foreign program leaves them. */
-export const madeWhole = (text: string): string => text.replaceAll(/\p{Surrogate}/gu, "\ufffd")
-
 /** Deeper than anything that is written here; what goes on for ever ends there. */
 const deepest = 64
 

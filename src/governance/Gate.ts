@@ -35,7 +35,7 @@ import {
   notFound,
   OwnerOnly
 } from "./GovernanceError.ts"
-import { decided, fact, type Handlers, handler, invalidInput, row } from "./Handler.ts"
+import { decided, fact, type Handlers, handler, invalidInput, oneOf, row } from "./Handler.ts"
 import type { Load } from "./Module.ts"
 import { todoTable } from "./TodoRecord.ts"
 
@@ -344,6 +344,8 @@ export const Gates = {
     { now }
   ): Load<{ readonly items: readonly Gate[] }> {
     const { state, lane } = input
+    oneOf("state", state, ["open", "decided", "withdrawn"])
+    oneOf("lane", lane, ["owner", "repair"])
     const goal = yield* loadGoal(input.goal)
     const asked = (gate: GateRecord) => gate.mayStop && goal?.state !== "completed"
     const found = yield* gateTable.find("goal = ? ORDER BY opened_at, id", input.goal)

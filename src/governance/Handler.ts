@@ -62,6 +62,12 @@ export const listLimit = (limit: number | undefined): number => {
   throw invalidInput("read", "`limit` is a whole number from 1 to 10,000")
 }
 
+/** A word by which a list is narrowed: one that names nothing would give an empty list, and that would read as "there is none". */
+export const oneOf = <A extends string>(field: string, value: A | undefined, known: readonly A[]): void => {
+  if (value === undefined || known.includes(value)) return
+  throw invalidInput("read", `\`${field}\` is one of ${known.join(", ")}`)
+}
+
 /** A fact about an entity: its kind and what happened, as `todo.completed`, and the entity's record as it is now. */
 export const fact = (type: string, entity: string, data: object): JournalEvent => ({ type, entity, data: data as Json })
 

@@ -16,7 +16,7 @@ import {
   ObligationClosed,
   type TodoState
 } from "./GovernanceError.ts"
-import { decided, fact, type Handlers, handler, invalidInput } from "./Handler.ts"
+import { decided, fact, type Handlers, handler, invalidInput, oneOf } from "./Handler.ts"
 import type { Load } from "./Module.ts"
 import {
   attemptedByHand,
@@ -217,6 +217,7 @@ export const Obligations = {
     readonly goal: string
     readonly state?: ObligationRecord["state"]
   }): Load<{ readonly items: readonly ObligationRecord[] }> {
+    oneOf("state", input.state, ["open", "met", "waived"])
     const items =
       input.state === undefined
         ? yield* obligationTable.find("goal = ? ORDER BY opened_at, id", input.goal)

@@ -2,7 +2,8 @@
  * What may stand in the journal and in projections: no absolute path of a machine, no credential.
  * Promise: checked by the writer on every fact, whichever room decided it, so no reader has to. Rules: G6.
  */
-import { type Json, madeWhole } from "../base/Digest.ts"
+import type { Json } from "../base/Digest.ts"
+import { madeWhole } from "../base/WholeText.ts"
 import { NotPublic } from "./GovernanceError.ts"
 
 /**

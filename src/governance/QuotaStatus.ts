@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import { reader } from "./Authority.ts"
 import { agentTable, goalTable, limitsOf } from "./Goal.ts"
 import { notFound } from "./GovernanceError.ts"
+import { oneOf } from "./Handler.ts"
 import type { Load } from "./Module.ts"
 import {
   type AccountFigures,
@@ -165,6 +166,7 @@ export const quotaReads = {
       readonly role?: CostRole
       readonly limit?: number
     }): Load<{ readonly figures: UsageFigures; readonly items: readonly UsageRecord[] } | undefined> {
+      oneOf("role", input.role, CostRole.literals)
       if ((yield* goalTable.first("id = ?", input.goal)) === undefined) return undefined
       return { figures: yield* loadUsage(input), items: yield* loadReports(input, input.limit ?? 200) }
     },

@@ -16,7 +16,7 @@ import {
   type ScopeConflict,
   type TodoState
 } from "./GovernanceError.ts"
-import { decided, fact, type Handlers, handler } from "./Handler.ts"
+import { decided, fact, type Handlers, handler, invalidInput, oneOf } from "./Handler.ts"
 import { isLive, loadScoped, scopeConflict, scopeConflicts } from "./Lease.ts"
 import type { Load } from "./Module.ts"
 import { loadOwed, type Owed } from "./ReservationRecord.ts"
@@ -130,6 +130,8 @@ export const todoHandlers: Handlers = { ...add, ...edit, ...reopen, ...todoEndHa
 
 // --- service ---------------------------------------------------------------------------------------------------------
 
+const todoStates: readonly TodoRecord["state"][] = ["open", "deferred", "done", "superseded"]
+
 /** Todos: adding, changing, finishing. `nextWork` is in `Todos` too: see NextWork.ts. */
 export const todoCommands = {
   /**
@@ -159,7 +161,8 @@ export const todoCommands = {
     },
     (input) => notFound("todo", input.todo)
   ),
-  /** Todos of a goal, highest priority first, then oldest; `more` says that the page ended before the list did. */
+  /** Todos of a goal, highest priority first, then oldest; `more` says that the page ended before the list did. Pages whose `asOf`
+   * differ are of two moments: what was added between them may have moved a todo across their border. Errors: `InvalidInput`. */
   list: reader(function* (input: {
     readonly goal: string
     readonly states?: readonly TodoRecord["state"][]
@@ -171,7 +174,9 @@ export const todoCommands = {
     readonly more: boolean
     readonly owed: readonly Owed[]
   }> {
-    const states = input.states ?? ["open", "deferred", "done", "superseded"]
+    if (input.states !== undefined && !Array.isArray(input.states)) throw invalidInput("read", "`states` is a list")
+    const states = [...new Set(input.states ?? todoStates)]
+    for (const state of states) oneOf("states", state, todoStates)
     const marks = states.map(() => "?").join(", ")
     const counted = yield {
       sql: `SELECT COUNT(*) AS n FROM todo WHERE goal = ? AND state IN (${marks})`,

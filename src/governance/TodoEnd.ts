@@ -195,7 +195,6 @@ const complete = handler({
           })
         )
       }
-      yield* besideNone(state.open, todo.id, "complete")
       const successors = successorsOf(input.continuation)
       yield* mayDependOn(todo.goal, dependenciesOf(successors), state.named)
       yield* readsOfGoal(todo.goal, successors, state.reads)
@@ -208,6 +207,7 @@ const complete = handler({
         context.now
       )
       const done = yield* completeTodo(todo, lease, input.continuation, context)
+      yield* besideNone(state.open, todo.id, "complete")
       yield* noneUnresolved(todo.id, state.effects)
       // A completion without a turn says nothing of its cost: that is owed, not zero (G73).
       const owner = { goal: todo.goal, todo: todo.id, turn: null, agent }

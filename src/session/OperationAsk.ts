@@ -8,7 +8,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import { crashPoint } from "../base/CrashPoint.ts"
-import { madeWhole } from "../base/Digest.ts"
+import { madeWhole } from "../base/WholeText.ts"
 import {
   type EffectRecord,
   Effects,

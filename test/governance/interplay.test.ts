@@ -1,7 +1,9 @@
 /** What one entity's end means for the others: turns, effects, costs, sources and closures that meet. */
+import type * as Effect from "effect/Effect"
 import { assert, test } from "vitest"
 import { digestJson } from "../../src/base/Digest.ts"
 import {
+  type Authority,
   Candidates,
   Effects,
   Evidence,
@@ -233,4 +235,22 @@ test("G2 a command id that no file can keep is refused by its name, and takes no
   }
   assert.deepEqual((await bench.run(open("x\ufffd"))).id, kept.id)
   assert.deepInclude(await bench.fails(open("")), { _tag: "InvalidInput" })
+})
+
+test("G7 G22 a list that is narrowed by a word which names nothing is refused: empty would read as nothing to do", async () => {
+  const bench = await newBench()
+  const goal = await newGoal(bench)
+  await newTodo(bench, goal)
+  const wrong: readonly Effect.Effect<unknown, unknown, Authority>[] = [
+    Todos.list({ goal: goal.id, states: ["opne" as "open"] }),
+    Todos.list({ goal: goal.id, states: "open" as never }),
+    Obligations.list({ goal: goal.id, state: "closed" as "met" }),
+    Gates.list({ goal: goal.id, state: "closed" as "open" }),
+    Gates.list({ goal: goal.id, lane: "person" as "owner" }),
+    Quota.usage({ goal: goal.id, role: "judge" as "worker" })
+  ]
+  for (const list of wrong) assert.deepInclude(await bench.fails(list), { _tag: "InvalidInput" } as object)
+  const many = await bench.run(Todos.list({ goal: goal.id, states: Array.from({ length: 40_000 }, () => "open") }))
+  assert.equal(many.total, 1)
+  assert.equal((await bench.run(Todos.list({ goal: goal.id, states: [] }))).total, 0)
 })

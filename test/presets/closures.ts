@@ -100,7 +100,7 @@ export const closureOf = (files: readonly string[], modules: readonly string[]):
 }
 
 /** What governed work reads of the machine: which boot this is (G36). The project, by default the working directory, is looked up. */
-export const machineFiles = ["/proc/sys/kernel/random/boot_id"]
+export const machineFiles = ["/proc/sys/kernel/random/boot_id", "/proc/uptime"]
 
 /** Programs that the first use of a workspace looks for on the PATH, to know what it may run later. */
 export const tools = /\/(?:setpriv|unshare|nsenter|mount|sh|env|cat)$/
