@@ -54,12 +54,12 @@ export const graphSvg = ({ rows, lanes, more }: HistoryGraph, title = "History")
       // A line that leaves one lane for another has the colour of the one that it belongs to.
       shapes.push(`<path class="l${colour(Math.max(from, to))}${last && more ? " more" : ""}" d="${way}"/>`)
     }
-    const names = labels.map((label) => `[${plainLine(label)}] `).join("")
+    const names = labels.map((label) => `[${plainLine(label)}]`).join(" ")
     const said = plainLine(commit.message)
     const who = actorText(commit)
     longest = Math.max(longest, names.length + said.length + plainLine(who).length + commit.id.length + 4)
     texts.push(
-      `<text x="${textAt}" y="${y(index) + 4}"><tspan class="q">${escaped(commit.id)}</tspan> <tspan class="n">${escaped(names)}</tspan>${escaped(said)} <tspan class="q">${escaped(who)}</tspan></text>`
+      `<text x="${textAt}" y="${y(index) + 4}"><tspan class="q">${escaped(commit.id)}</tspan> <tspan class="n">${escaped(names)}</tspan> ${escaped(said)} <tspan class="q">${escaped(who)}</tspan></text>`
     )
     const tip = escaped(`${commit.id} ${new Date(commit.at).toISOString()} ${commit.message}`)
     shapes.push(

@@ -1,0 +1,2 @@
+export * from "./src/ledger.mjs"
+export * from "./src/money.mjs"
