@@ -23,6 +23,8 @@ const second = join(import.meta.dirname, "..", "golden", "authority-v2.db")
 
 const third = join(import.meta.dirname, "..", "golden", "authority-v3.db")
 
+const fourth = join(import.meta.dirname, "..", "golden", "authority-v4.db")
+
 const schemaOf = (file: string): readonly unknown[] => {
   const db = new DatabaseSync(file, { readOnly: true })
   const schema = db.prepare("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type, name").all()
@@ -93,37 +95,43 @@ test("G5 G50 a file of format 2 opens as it is, and its windows, meters and limi
   )
 })
 
-test("G5 G12 G14 G56 G60 G90 a file of format 3 opens as it is, and everything that keeps its goals open reads as it was written", async () => {
-  const directory = join(newDirectory(), "store")
-  mkdirSync(directory, { mode: 0o700 })
-  copyFileSync(third, join(directory, "authority.db"))
-  const bench = await newBench({ directory, now: () => 1_800_000_060_000 })
-  assert.isTrue((await bench.store.verify()).ok)
-  const opened = (await bench.store.journal({ after: 0, limit: 200 })).filter((entry) => entry.type === "goal.opened")
-  const goal = opened[2]!.entity
-  const { parts } = await bench.run(Goals.frontier({ goal }))
-  assert.deepEqual(
-    parts.map(({ kind, count }) => [kind, count]),
-    [
-      ["turn", 1],
-      ["plannedEffect", 1],
-      ["delivery", 1]
-    ]
-  )
-  assert.deepInclude((await bench.run(Obligations.list({ goal }))).items[0], {
-    state: "met",
-    reason: "it was promised"
-  })
-  assert.deepInclude((await bench.run(Gates.list({ goal }))).items[0], { question: "May it be sent?" })
-  assert.deepInclude((await bench.run(Quota.status({ goal }))).spent, { usd: 0.5, tokens: 22 })
-  assert.deepEqual(
-    await bench.run(Goals.frontier({ goal: opened[0]!.entity })).then(({ parts }) => parts.length > 0),
-    true
-  )
-})
+test.each([
+  ["3", third],
+  ["4", fourth]
+])(
+  "G5 G12 G14 G56 G60 G90 a file of format %s opens as it is, and everything that keeps its goals open reads as it was written",
+  async (_, file) => {
+    const directory = join(newDirectory(), "store")
+    mkdirSync(directory, { mode: 0o700 })
+    copyFileSync(file, join(directory, "authority.db"))
+    const bench = await newBench({ directory, now: () => 1_800_000_060_000 })
+    assert.isTrue((await bench.store.verify()).ok)
+    const opened = (await bench.store.journal({ after: 0, limit: 200 })).filter((entry) => entry.type === "goal.opened")
+    const goal = opened[2]!.entity
+    const { parts } = await bench.run(Goals.frontier({ goal }))
+    assert.deepEqual(
+      parts.map(({ kind, count }) => [kind, count]),
+      [
+        ["turn", 1],
+        ["plannedEffect", 1],
+        ["delivery", 1]
+      ]
+    )
+    assert.deepInclude((await bench.run(Obligations.list({ goal }))).items[0], {
+      state: "met",
+      reason: "it was promised"
+    })
+    assert.deepInclude((await bench.run(Gates.list({ goal }))).items[0], { question: "May it be sent?" })
+    assert.deepInclude((await bench.run(Quota.status({ goal }))).spent, { usd: 0.5, tokens: 22 })
+    assert.deepEqual(
+      await bench.run(Goals.frontier({ goal: opened[0]!.entity })).then(({ parts }) => parts.length > 0),
+      true
+    )
+  }
+)
 
 test("G5 a released step of the schema is never edited: its steps alone give the schema of its golden file", async () => {
-  for (const [version, file] of [golden, second, third].entries()) {
+  for (const [version, file] of [golden, second, third, fourth].entries()) {
     const steps = workModule.migrations.slice(0, version + 1)
     const bench = await newBench({ modules: [{ ...workModule, version: steps.length, migrations: steps }] })
     assert.deepEqual(schemaOf(join(bench.directory, "authority.db")), schemaOf(file))
