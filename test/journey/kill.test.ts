@@ -1,4 +1,6 @@
+import { join } from "node:path"
 import { afterEach, describe, expect, it } from "vitest"
+import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { faultsOf, makeTiny, runTiny } from "./tiny.ts"
 
 const cleanups: (() => void)[] = []
@@ -54,6 +56,21 @@ describe("G82 G75 a process killed at named points is run again", () => {
       expect(faultsOf(tiny.record, runTiny(tiny.record).output, "two", true)).toEqual([])
     }, 480_000)
   }
+
+  it("C71 G75 L8 L9 killed between the store's commit and the evidence row, and the store is compacted before the rerun: the candidate is found by its operation, pinned, recorded once", async () => {
+    const tiny = makeTiny()
+    cleanups.push(tiny.remove)
+    for (const point of ["capture.committed", "capture.planned"]) {
+      expect([point, runTiny(tiny.record, { crashAt: point }).signal]).toEqual([point, "SIGKILL"])
+      const store = await openLayerStore({ store: join(tiny.record, "store") })
+      expect(await store.call("compact", { maxMs: null, maxBytes: null })).toMatchObject({
+        complete: true,
+        unreadable: 0
+      })
+      await store.close()
+    }
+    expect(faultsOf(tiny.record, runTiny(tiny.record).output, "two", true)).toEqual([])
+  }, 480_000)
 
   it("G82 without being told to retry, the rerun explains the lost executor and dispatches nothing", () => {
     const tiny = makeTiny()
