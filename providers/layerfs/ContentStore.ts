@@ -200,6 +200,21 @@ export const readSpliced =
     return done
   }
 
+/** The old chunk that has most in common with the new one from `begin` to `end`: the one at its begin or the one at its end. */
+const likeOf = (list: ChunkList, splice: Splice, begin: number, end: number): Digest | undefined => {
+  const { offset, deleteCount, bytes } = splice
+  /** Where a byte was before; of a new one, the place that it came to. */
+  const before = (at: number): number =>
+    Math.min(list.size - 1, at < offset ? at : Math.max(offset, at - bytes.length + deleteCount))
+  const [from, to] = [before(begin), before(end - 1) + 1]
+  const first = list.chunkAt(from)
+  const last = list.chunkAt(to - 1)
+  const inFirst = Math.min(to, first.start + first.entry.length) - from
+  const inLast = to - Math.max(from, last.start)
+  const like = (inLast > inFirst ? last : first).entry
+  return isHole(like) ? undefined : like.id
+}
+
 /**
  * A splice of a chunked content that stays one: cut again from the chunk before the edit until a chunk ends where an old one did.
  * Both sizes are more than `inlineLimit`.
@@ -246,12 +261,12 @@ export const spliceChunks = (sink: ObjectSink, list: ChunkList, splice: Splice):
         continue
       }
     }
-    const at = Math.min(window.position < offset ? window.position : Math.max(offset, old), list.size - 1)
+    const begin = window.position
     const chunk = window.next()
     if (chunk === null) merger.add({ length: maxChunk, id: holeId })
     else {
-      const like = list.chunkAt(at).entry
-      merger.add({ length: chunk.length, id: storeObject(sink, "chunk", chunk, isHole(like) ? undefined : like.id) })
+      const like = likeOf(list, splice, begin, window.position)
+      merger.add({ length: chunk.length, id: storeObject(sink, "chunk", chunk, like) })
     }
   }
   merger.end()

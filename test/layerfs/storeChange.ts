@@ -24,3 +24,10 @@ export const logOf = async (store: LayerStore, ref: string): Promise<readonly Co
     after = page.next
   }
 }
+
+/** The n-th edit of a file of 2 MiB: now in place, now longer, now shorter; always the same one. */
+export const spliceOf = (n: number): { offset: number; deleteCount: number; bytes: Uint8Array } => ({
+  offset: (n * 611_953) % 1_500_000,
+  deleteCount: [10, 0, 30_000][n % 3]!,
+  bytes: Buffer.alloc([10, 20_000, 1][n % 3]!, `edit ${n} `)
+})

@@ -1,11 +1,11 @@
 /**
  * A process that writes to a store and says what was acknowledged, for tests that kill it.
- * Arguments: the store, what to do (`import SOURCE`, `commit BRANCH COUNT LABEL`, `compact`, `reset BRANCH TO`, or `read REF COUNT`). One JSON line per
+ * Arguments: the store, what to do (`import SOURCE`, `commit BRANCH COUNT LABEL`, `splice BRANCH COUNT LABEL`, `compact`, `reset BRANCH TO`, or `read REF COUNT`). One JSON line per
  * acknowledged step; a typed error is a line too, and the next step is tried.
  */
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { isCoppiceError } from "../../src/base/CoppiceError.ts"
-import { latin, put } from "./storeChange.ts"
+import { latin, put, spliceOf } from "./storeChange.ts"
 
 const [store = "", what, subject = "", count = "1", label = ""] = process.argv.slice(2)
 const durability = process.env["COPPICE_TEST_DURABILITY"] === "normal" ? "normal" : "full"
@@ -44,6 +44,20 @@ if (what === "commit") {
       }),
       (outcome) => ({ n, outcome: outcome.outcome, commit: outcome.commit })
     )
+  }
+}
+if (what === "splice") {
+  for (let n = 0; n < Number(count); n += 1) {
+    const operations = [
+      { op: "splice", path: "big", ...spliceOf(n) },
+      { op: "write", path: `d/step-${n}`, bytes: `${n}` }
+    ] as const
+    const intent = { message: `${label} ${n}`, operationId: `op_${label}_${n}`, actor: {}, at: n }
+    await told(opened.call("applyTo", { branch: subject, operations, ...intent }), (outcome) => ({
+      n,
+      outcome: outcome.outcome,
+      commit: outcome.commit
+    }))
   }
 }
 if (what === "compact") {
