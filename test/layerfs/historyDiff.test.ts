@@ -2,9 +2,14 @@
 import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
+import { DiffPages } from "../../providers/layerfs/history/DiffPages.ts"
+import { openIndex } from "../../providers/layerfs/IndexSchema.ts"
+import { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
+import { SqliteRefs } from "../../providers/layerfs/SqliteRefs.ts"
+import { StoredTrees } from "../../providers/layerfs/StoredTrees.ts"
 import type { Change, DiffOptions, FileOperation, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 import { seededRandom } from "./storeKills.ts"
-import { scratch } from "./storeFixture.ts"
+import { atEnd, scratch } from "./storeFixture.ts"
 import { failure, provider, run } from "./storeProvider.ts"
 
 const seeded = async (files: Readonly<Record<string, string>>) => {
@@ -182,5 +187,32 @@ describe("diff", () => {
       const ofFiles = changes.filter((change) => (change.before ?? change.after)?.type === "file")
       expect(told(ofFiles), `seed ${seed}, limit ${limit}`).toEqual(expected)
     }
+  })
+
+  it("L3 neighbours in a tree of many directories: what is read is what lies on the way to the change", async () => {
+    const source = scratch()
+    for (let i = 0; i < 300; i += 1) {
+      mkdirSync(join(source, `d${i}`))
+      writeFileSync(join(source, `d${i}`, "f"), `${i}`)
+    }
+    const directory = join(scratch(), "s")
+    const fs = await provider(directory)
+    const { commit, layer } = await run(fs.importDirectory({ source }))
+    const branch = (await run(fs.fork(layer))).id
+    await run(fs.applyTo(branch, [{ op: "write", path: "d7/f", bytes: "changed" }]))
+    const db = await openIndex(join(directory, "layerfs/index.db"), "disposable", () => "sto_none")
+    const reader = new ObjectReader(db, join(directory, "layerfs/packs"))
+    atEnd(() => {
+      reader.close()
+      db.close()
+    })
+    let read = 0
+    const counted = { read: (id: Parameters<ObjectReader["read"]>[0]) => ((read += 1), reader.read(id)) }
+    const refs = new SqliteRefs(db, { storeBytes: null, projectBytes: null } as never)
+    const history = { refs, trees: new StoredTrees(counted), reader: counted, cancelled: () => false }
+    const page = await new DiffPages().page(history, { from: commit, to: branch, path: null })
+    expect(told(page.changes)).toEqual(["modified d7/f"])
+    // Both roots (paged or not) and both versions of the directory, however many others there are.
+    expect(read).toBeLessThanOrEqual(12)
   })
 })

@@ -16,18 +16,6 @@ export const rootEntry = (root: Digest): StoredEntry => ({
   linked: false
 })
 
-/** The entry of a name. Entries are in byte order. */
-export const child = (entries: readonly StoredEntry[], name: TreePath): StoredEntry | undefined => {
-  let low = 0
-  let high = entries.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (entries[middle]!.name < name) low = middle + 1
-    else high = middle
-  }
-  return entries[low]?.name === name ? entries[low] : undefined
-}
-
 export const entryAt = (trees: StoredTrees, root: Digest, path: TreePath): StoredEntry | undefined => {
   let at: StoredEntry | undefined = rootEntry(root)
   for (const name of path === "" ? [] : path.split("/")) {
