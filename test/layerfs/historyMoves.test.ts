@@ -79,6 +79,18 @@ describe("reset and undo", () => {
     expect(base).not.toBe(first)
   })
 
+  it("L7 several resets are taken back one after the other, the newest first", async () => {
+    const { fs, branch, base, reset, text } = await seeded()
+    const first = await write(fs, branch, "1")
+    const second = await write(fs, branch, "2")
+    await reset(first, second)
+    await reset(base, first)
+    expect(await run(fs.undo(branch, { expectedHead: base }))).toMatchObject({ head: first })
+    expect(await run(fs.undo(branch, { expectedHead: first }))).toMatchObject({ head: second })
+    expect(await text()).toBe("2")
+    expect(await failure(fs.undo(branch, { expectedHead: second }))).toMatchObject({ reason: "nothingToUndo" })
+  })
+
   it("L7 W10 another head is refused with nothing moved, an operation moves once, and what cannot be meant is typed", async () => {
     const { fs, branch, base, reset, head } = await seeded()
     const first = await write(fs, branch, "1")

@@ -36,6 +36,10 @@ it("L14 L15 W6 a store of format 1 opens, verifies, gives the same roots and tre
     head: expected.second
   })
   const { commits: log } = await store.call("log", { refs: [expected.branch], path: null })
+  // Placed by the migration: after their parents, by time where there was one.
+  expect(log.map((commit) => commit.dated)).toEqual(log.map((commit) => commit.dated).toSorted((a, b) => b - a))
+  expect(new Set(log.map((commit) => commit.dated)).size).toBe(3)
+  expect(log.every((commit) => commit.dated >= commit.at && commit.secondParent === null)).toBe(true)
   expect(log.map((commit) => commit.message)).toEqual(["second", "first", "Import golden"])
   expect(log[0]).toMatchObject({ root: expected.root, actor: { agent: "agt_golden" }, operationId: "op_golden_2" })
   expect(await store.call("treeDigest", { ref: expected.second })).toMatchObject({ digest: expected.digest })
