@@ -9,7 +9,7 @@ import { join, type TreePath } from "../../src/base/PathBytes.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
 import { visitContent } from "./FileContent.ts"
 import { idFromBytes, idToBytes } from "./ObjectId.ts"
-import type { ObjectReader } from "./ObjectReader.ts"
+import { damaged, type ObjectReader } from "./ObjectReader.ts"
 import type { ObjectKind } from "./ObjectStore.ts"
 import { kindOf } from "./PackedObjects.ts"
 import { StoredTrees, visitPages } from "./StoredTrees.ts"
@@ -31,6 +31,9 @@ const extensionOf = (name: TreePath): string => {
   const dot = name.lastIndexOf(".")
   return dot > 0 ? name.slice(dot) : ""
 }
+
+/** Ids of a commit's root and of its root record. */
+type Named = readonly [Digest, Digest]
 
 export class CompactPlan {
   readonly #plan = new DatabaseSync("")
@@ -76,12 +79,40 @@ export class CompactPlan {
       .map((row) => Number(row["grp"]))
   }
 
+  /** Takes in every object that the commits need, and finds its path. Throws `ObjectDamaged`. */
+  reach(
+    db: Database,
+    commits: readonly { readonly root: string; readonly times: string; readonly dated: number }[],
+    reader: ObjectReader,
+    cancelled: () => boolean
+  ): void {
+    const add = this.#plan.prepare("INSERT OR IGNORE INTO plan (id, kind, grp, length) VALUES (?, ?, ?, ?)")
+    const admit = (id: Digest): void => {
+      const row = db.get("SELECT kind, grp, length FROM objects WHERE id = ?", idToBytes(id))
+      if (row === undefined) throw damaged(id)
+      add.run(idToBytes(id), Number(row["kind"]), Number(row["grp"]), Number(row["length"]))
+    }
+    const newestFirst = commits.toSorted((a, b) => b.dated - a.dated)
+    const named = newestFirst.map((one): Named => [`sha256:${one.root}`, `sha256:${one.times}`])
+    this.#walk(named, reader, cancelled, admit)
+  }
+
   /** Finds a path for each object, from the newest commit on. `cancelled` ends it early: what has no path comes first, unsorted. */
   findPaths(db: Database, reader: ObjectReader, cancelled: () => boolean): void {
-    const trees = new StoredTrees(reader)
     const commits = db.all("SELECT root, times FROM commits ORDER BY dated DESC, id")
+    const named = commits.map(
+      (row): Named => [idFromBytes(row["root"] as Uint8Array), idFromBytes(row["times"] as Uint8Array)]
+    )
+    this.#walk(named, reader, cancelled)
+  }
+
+  /** With `admit`, what is damaged ends it; else it only has no path. */
+  #walk(commits: readonly Named[], reader: ObjectReader, cancelled: () => boolean, admit?: (id: Digest) => void): void {
+    const trees = new StoredTrees(reader)
+    const orSkip = admit === undefined ? skipDamaged : (run: () => void): void => run()
     let version = 0
     const put = (id: Digest, path: TreePath, at: number): void => {
+      admit?.(id)
       const name = path.slice(path.lastIndexOf("/") + 1)
       this.#place.run(extensionOf(name), name, path, at, version, idToBytes(id))
     }
@@ -120,11 +151,10 @@ export class CompactPlan {
         return true
       })
     }
-    for (const commit of commits) {
+    for (const [rootId, timesId] of commits) {
       if (cancelled()) break
-      const timesId = idFromBytes(commit["times"] as Uint8Array)
       put(timesId, "", 0)
-      orSkip(() => walk(idFromBytes(commit["root"] as Uint8Array), trees.root(timesId).times, ""))
+      orSkip(() => walk(rootId, trees.root(timesId).times, ""))
       version += 1
     }
     this.#plan.exec(`
@@ -178,7 +208,7 @@ export class CompactPlan {
 }
 
 /** What is damaged is verify's to name; here it only has no path. */
-const orSkip = (run: () => void): void => {
+const skipDamaged = (run: () => void): void => {
   try {
     run()
   } catch (error) {

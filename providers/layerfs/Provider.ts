@@ -62,6 +62,9 @@ const fileStat = ({ path, entry }: FoundEntry): FileStat => ({
   ...(entry.target === null ? {} : { target: show(entry.target) })
 })
 
+/** Against the caller's working directory, not the worker's. */
+const absolute = (path: TreePath): TreePath => (path.startsWith("/") ? path : join(fromInput(process.cwd()), path))
+
 /** The last part of a path, as a name for what was imported. */
 const lastPart = (path: TreePath): string => show(path.split("/").findLast((part) => part !== "") ?? "import").path
 
@@ -106,7 +109,7 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
       Effect.suspend(() => {
         const source = fromInput(options.source)
         const input = {
-          source: source.startsWith("/") ? source : join(fromInput(process.cwd()), source),
+          source: absolute(source),
           name: options.name ?? lastPart(source),
           operationId: options.operationId ?? newId("operation"),
           at: now()
@@ -177,6 +180,16 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
     exportTar: () => unsupported("exportTar"),
     retire: () => unsupported("retire"),
     collect: unsupported("collect"),
+    exportBundle: ({ ref, target, history, onProgress }) =>
+      cancellable(
+        "exportBundle",
+        { ref, target: absolute(fromInput(target)), history: history ?? true },
+        progressTo(onProgress)
+      ).pipe(Effect.withSpan("LayerFs.exportBundle")),
+    importBundle: ({ source, onProgress }) =>
+      cancellable("importBundle", { source: absolute(fromInput(source)) }, progressTo(onProgress)).pipe(
+        Effect.withSpan("LayerFs.importBundle")
+      ),
     // Interruption lets the step that runs come to its end.
     compact: ({ maxMs, maxBytes, onProgress } = {}) =>
       cancellable("compact", { maxMs: maxMs ?? null, maxBytes: maxBytes ?? null }, progressTo(onProgress)).pipe(

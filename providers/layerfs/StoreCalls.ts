@@ -8,8 +8,10 @@ import type { TreePath } from "../../src/base/PathBytes.ts"
 import type {
   Actor,
   CheckpointOutcome,
+  BundleReceipt,
   CompactReport,
   DiffPage,
+  ExportedBundle,
   ExportedPatch,
   FileOperation,
   GlobPage,
@@ -228,6 +230,14 @@ export interface Calls {
     /** Null for all that differ. */
     readonly paths: readonly TreePath[] | null
   }) => Promise<ExportedPatch>
+  /** `RefNotFound`, `ExportRefused`, `ObjectDamaged`. Progress: export. Can be cancelled between objects. */
+  readonly exportBundle: (input: {
+    readonly ref: string
+    readonly target: TreePath
+    readonly history: boolean
+  }) => Promise<ExportedBundle>
+  /** `BundleRefused`. Progress: store. Can be cancelled between groups. */
+  readonly importBundle: (input: { readonly source: TreePath }) => Promise<BundleReceipt>
   /** Progress: compact. Can be cancelled between steps: then it answers what it did. */
   readonly compact: (input: {
     readonly maxMs: number | null
@@ -280,6 +290,8 @@ export interface CallFailures {
   readonly commitChanges: E.RefNotFound | E.HeadMoved | E.PathError
   readonly checkpoint: E.RefNotFound | E.HeadMoved | E.PathError
   readonly preview: E.RefNotFound | E.PathError
+  readonly exportBundle: E.RefNotFound | E.ExportRefused
+  readonly importBundle: E.BundleRefused
   readonly materialise: E.RefNotFound | E.ExportRefused | E.Unavailable
   readonly updateWorkspace: E.RefNotFound
 }

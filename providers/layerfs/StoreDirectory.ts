@@ -102,7 +102,7 @@ export const makePrivateDirectory = (path: string): void => {
 }
 
 /** Flushes a directory's own entries. */
-export const syncDirectory = (path: string): void => {
+export const syncDirectory = (path: string | Buffer): void => {
   const fd = openSync(path, "r")
   try {
     fsyncSync(fd)

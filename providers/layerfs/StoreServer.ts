@@ -16,6 +16,7 @@ import { digestOfRoot } from "./RootDigest.ts"
 import { applyOperations } from "./DirectCalls.ts"
 import { exportPatch, removeAbandonedScratch } from "./ExportPatch.ts"
 import { pathError, resolvePath } from "./Lookup.ts"
+import { exportBundle, importBundle } from "./Bundle.ts"
 import { compactInThread } from "./CompactThread.ts"
 import { readStats, verifyStore } from "./Verify.ts"
 import { encodeError } from "./ErrorTransfer.ts"
@@ -102,6 +103,17 @@ class OpenStore {
   async #openWriter(): Promise<ObjectWriter> {
     this.#pack ??= await acquirePack(this.db, this.setup.directories.packs, this.#writer)
     return new ObjectWriter(this.reader, this.#pack)
+  }
+
+  /** A pack for one long call, beside that of the commits. */
+  async withPack<A>(run: (objects: ObjectWriter) => Promise<A>): Promise<A> {
+    const pack = await acquirePack(this.db, this.setup.directories.packs, this.#writer)
+    pack.allow(this.refs.allowance("a new project"))
+    try {
+      return await run(new ObjectWriter(this.reader, pack))
+    } finally {
+      await releasePack(this.db, pack)
+    }
   }
 
   /** Rewrites packs in a thread of its own. What commits wrote up to now is among them: the next one takes another pack. */
@@ -292,6 +304,13 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
         store.resolve(to),
         paths === null ? null : new Set(paths)
       ),
+    exportBundle: ({ ref, ...input }, scope) =>
+      exportBundle({ db: store.db, refs, reader, ...scope }, store.resolve(ref), input),
+    importBundle: ({ source }, scope) =>
+      store.withPack((objects) => {
+        const { quota, durability } = store.setup
+        return importBundle({ db: store.db, refs, objects, quota, durability, ...scope }, source)
+      }),
     compact: (input, scope) => store.compact(input, scope),
     stats: () => readStats(store.db, store.setup.directories, store.setup.quota),
     verify: (_, { progress }) => verifyStore({ refs, trees, reader, progress }),

@@ -70,6 +70,8 @@ export const lazyWorkspaces = (
       left: use((p) => p.left),
       recover: (workspace, options) => use((p) => p.recover(workspace, options)),
       discardLeft: (workspace, reason) => use((p) => p.discardLeft(workspace, reason)),
+      exportBundle: (options) => use((p) => p.exportBundle(options)),
+      importBundle: (options) => use((p) => p.importBundle(options)),
       compact: (options) => use((p) => p.compact(options)),
       stats: use((p) => p.stats),
       verify: (options) => use((p) => p.verify(options))

@@ -61,6 +61,9 @@ export const crashPoints = {
     "what was seen of the source is written beside the store, not complete",
     "it is known for a half by its digest; the next import reads everything"
   ),
+  "layerfs.bundle.written": point("a bundle is flushed under its working name", "no file has the bundle's name"),
+  "layerfs.bundle.inTransaction": point("rows of a bundle are written, not committed", "nothing of it is there"),
+  "layerfs.bundle.imported": point("a bundle is there, the caller has not heard", "importing again adds nothing"),
   "layerfs.materialise.begun": point("the target is made, files are on their way", "the half directory is never used"),
   "layerfs.materialise.written": point("every file is written, tar is not done", "the half directory is never used"),
   "layerfs.patch.scratchMade": point("the scratch of a patch export exists", "the next opening removes it"),

@@ -205,6 +205,9 @@ export const workspaceCalls = (calls: Calls, makeWorkspaceCalls: () => Calls, op
     left: (options) => use((p) => p.left, options),
     recover: (workspace, { signal, ...options } = {}) => use((p) => p.recover(workspace, options), only(signal)),
     discardLeft: (workspace, reason, options) => use((p) => p.discardLeft(workspace, reason), options),
+    exportBundle: (ref, target, options = {}) =>
+      watch((p, tell) => p.exportBundle({ ...options, ref: refOf(ref), target, onProgress: tell }), options),
+    importBundle: (source, options = {}) => watch((p, tell) => p.importBundle({ source, onProgress: tell }), options),
     compact: (options = {}) => watch((p, tell) => p.compact({ ...options, onProgress: tell }), options),
     stats: (options) => use((p) => p.stats, options),
     verify: (options = {}) => watch((p, tell) => p.verify({ onProgress: tell }), options)

@@ -26,6 +26,7 @@ import type {
 import type {
   Actor,
   BranchInfo,
+  BundleReceipt,
   Change,
   CheckpointOutcome,
   CommitInfo,
@@ -33,6 +34,7 @@ import type {
   CompactOptions,
   CompactReport,
   ExecResult,
+  ExportedBundle,
   ExportedPatch,
   FileOperation,
   FileStat,
@@ -258,6 +260,14 @@ export interface WorkspaceCalls {
     options?: CallOptions & CommitOptions
   ) => Promise<{ readonly branch: string; readonly checkpoint: CheckpointOutcome }>
   readonly discardLeft: (workspace: string, reason: string, options?: CallOptions) => Promise<void>
+  /** One file with a state and, unless `history` is false, all that led to it. */
+  readonly exportBundle: (
+    ref: From,
+    target: PathInput,
+    options?: Watched & { readonly history?: boolean }
+  ) => Task<ExportedBundle, Progress>
+  /** Takes in what `exportBundle` of another store wrote, under the same ids of commits. */
+  readonly importBundle: (source: PathInput, options?: Watched) => Task<BundleReceipt, Progress>
   /** Writes the store anew, smaller; deletes nothing. Goes on beside everything else and may be stopped at any time. */
   readonly compact: (options?: CompactOptions & Watched) => Task<CompactReport, Progress>
   readonly stats: (options?: CallOptions) => Promise<StoreStats>

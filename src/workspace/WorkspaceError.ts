@@ -184,6 +184,13 @@ export class ExportRefused extends Schema.TaggedError<ExportRefused>()("ExportRe
   path: Schema.String
 }) {}
 
+/** A bundle that cannot be taken in: nothing of it was stored (L13). */
+export class BundleRefused extends Schema.TaggedError<BundleRefused>()("BundleRefused", {
+  ...errorFields("BUNDLE_REFUSED"),
+  reason: Schema.Literals(["unreadable", "foreign", "newer", "damaged", "cut", "incomplete", "conflict", "cancelled"]),
+  path: Schema.String
+}) {}
+
 /** A cap of the store would be passed; nothing was stored, an open workspace keeps its files (W15). */
 export class StoreQuotaExceeded extends Schema.TaggedError<StoreQuotaExceeded>()("StoreQuotaExceeded", {
   ...errorFields("STORE_QUOTA_EXCEEDED"),
@@ -232,6 +239,7 @@ export const workspaceErrors = {
   NotText,
   ObjectDamaged,
   ExportRefused,
+  BundleRefused,
   StoreQuotaExceeded,
   StoreOptionInvalid,
   FileSystemFailure

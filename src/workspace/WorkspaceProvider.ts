@@ -34,6 +34,8 @@ import type {
 import type {
   Actor,
   BranchInfo,
+  BundleOptions,
+  BundleReceipt,
   Change,
   CheckpointOutcome,
   CommitInfo,
@@ -41,6 +43,7 @@ import type {
   CompactOptions,
   CompactReport,
   ExecResult,
+  ExportedBundle,
   ExportedPatch,
   FileOperation,
   FileStat,
@@ -392,6 +395,15 @@ export interface WorkspaceProvider {
   >
   readonly discardLeft: (workspace: string, reason: string) => Effect.Effect<void, E.RefNotFound | StoreError>
 
+  /** One file with the state of a ref, and its history, for `importBundle` of another store (L13). */
+  readonly exportBundle: (
+    options: BundleOptions
+  ) => Effect.Effect<ExportedBundle, E.RefNotFound | E.ExportRefused | E.Unsupported | StoreError>
+  /** Takes a bundle in: every object is checked before anything counts, ids of commits stay; twice adds nothing (L13). */
+  readonly importBundle: (options: {
+    readonly source: PathInput
+    readonly onProgress?: (progress: Progress) => void
+  }) => Effect.Effect<BundleReceipt, E.BundleRefused | E.Unsupported | StoreError>
   /**
    * Writes what commits and imports left behind anew, smaller; deletes nothing that is named. Goes on beside everything else; interrupted,
    * it ends its step and keeps what it did.

@@ -343,6 +343,34 @@ export interface StoreStats {
   readonly projects: readonly { readonly id: string; readonly name: string; readonly storedBytes: number | null }[]
 }
 
+export interface BundleOptions {
+  /** The layer, branch or commit whose state is exported. */
+  readonly ref: Ref
+  /** A file that does not exist yet. */
+  readonly target: PathInput
+  /** With all ancestors (the default), or this one state. */
+  readonly history?: boolean
+  readonly onProgress?: (progress: Progress) => void
+}
+
+export interface ExportedBundle {
+  readonly commit: string
+  readonly commits: number
+  readonly objects: number
+  /** Length of the file. */
+  readonly bytes: number
+}
+
+export interface BundleReceipt {
+  readonly project: string
+  /** The commit that was exported, under its own id: fork it to go on from there. */
+  readonly commit: string
+  /** Commits and objects that the store did not have. */
+  readonly commits: number
+  readonly objects: number
+  readonly durability: Durability
+}
+
 /** How long one compaction may go on: it stops between two steps, and the next one goes on from there. */
 export interface CompactOptions {
   /** No step begins after this many milliseconds. No bound when absent. */

@@ -62,11 +62,18 @@ it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a kille
     expect([status, stderr]).toEqual([0, ""])
   }
   const writer = fileURLToPath(new URL("../layerfs/storeCrashChild.ts", import.meta.url))
-  const compacted = spawnSync(process.execPath, [writer, store, "compact"], {
-    encoding: "utf8",
-    env: { ...process.env, COPPICE_CRASH_LOG: log }
-  })
-  expect([compacted.status, compacted.stderr]).toEqual([0, ""])
+  const bundle = join(directory, "bundle")
+  for (const args of [
+    [store, "compact"],
+    [store, "bundle", commit, bundle],
+    [join(directory, "s"), "unbundle", bundle]
+  ]) {
+    const written = spawnSync(process.execPath, [writer, ...args], {
+      encoding: "utf8",
+      env: { ...process.env, COPPICE_CRASH_LOG: log }
+    })
+    expect([written.status, written.stderr]).toEqual([0, ""])
+  }
   // A repair has no origin: a result of its own goes on its way, to where nobody listens.
   const bench = await newBench()
   const todo = await newTodo(bench, await newGoal(bench), {

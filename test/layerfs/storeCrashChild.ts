@@ -1,6 +1,6 @@
 /**
  * A process that writes to a store and says what was acknowledged, for tests that kill it.
- * Arguments: the store, what to do (`import SOURCE`, `commit BRANCH COUNT LABEL`, `splice BRANCH COUNT LABEL`, `compact`, `reset BRANCH TO`, or `read REF COUNT`). One JSON line per
+ * Arguments: the store, what to do (`import SOURCE`, `commit BRANCH COUNT LABEL`, `splice BRANCH COUNT LABEL`, `compact`, `reset BRANCH TO`, `bundle REF FILE`, `unbundle FILE`, or `read REF COUNT`). One JSON line per
  * acknowledged step; a typed error is a line too, and the next step is tried.
  */
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
@@ -67,6 +67,14 @@ if (what === "reset") {
   const { head } = await opened.call("branch", { id: subject })
   const move = { branch: subject, expectedHead: head, reason: "", actor: {}, operationId: "op_reset", at: 1 }
   await told(opened.call("moveHead", { ...move, to: count }), (moved) => ({ commit: moved.head }))
+}
+if (what === "bundle") {
+  await told(opened.call("exportBundle", { ref: subject, target: latin(count), history: true }), ({ commit }) => ({
+    commit
+  }))
+}
+if (what === "unbundle") {
+  await told(opened.call("importBundle", { source: latin(subject) }), ({ commit }) => ({ commit }))
 }
 if (what === "read") {
   for (let n = 0; n < Number(count); n += 1) {
