@@ -63,7 +63,10 @@ it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a kille
   }
   const writer = fileURLToPath(new URL("../layerfs/storeCrashChild.ts", import.meta.url))
   const bundle = join(directory, "bundle")
+  const branch = await forkOf(provider, commit)
   for (const args of [
+    [store, "commit", branch, "1", "x"],
+    [store, "reset", branch, commit],
     [store, "compact"],
     [store, "bundle", commit, bundle],
     [join(directory, "s"), "unbundle", bundle]
