@@ -5,7 +5,7 @@
  */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import { baseMigrations } from "../providers/authority-sqlite/Schema.ts"
-import { SqliteAuthority } from "../providers/authority-sqlite/index.ts"
+import { checkpointPages, SqliteAuthority } from "../providers/authority-sqlite/index.ts"
 import { workModule } from "../src/governance/index.ts"
 import { Database } from "../src/sqlite/Database.ts"
 
@@ -66,7 +66,9 @@ export const bare = (
   all: readonly Transaction[]
 ): { readonly run: (transaction: Transaction) => number; readonly close: () => void } => {
   const db = new DatabaseSync(file, { timeout: 5 })
+  // The same settings on both sides: the log is written back as seldom here as there.
   db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
+  db.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`)
   const prepared = new Map<string, StatementSync>()
   for (const { how, sql } of all.flat()) {
     if (how !== "exec" && !prepared.has(sql)) prepared.set(sql, db.prepare(sql))

@@ -45,7 +45,7 @@ type Settled = { readonly waiting: Waiting } & (
 )
 
 /** The event loop is the host's (01): after so many milliseconds the rest waits for the next transaction. */
-const defaultBatchMs = 8
+const defaultBatchMs = 5
 
 /** So many calls share a transaction however long they take: on a slow machine an fsync for each few would make it slower. */
 const leastTogether = 12
@@ -63,7 +63,7 @@ export interface SqliteAuthorityOptions {
   readonly monotonic?: (() => Monotonic) | undefined
   /** How long a locked file is tried again before `Busy`. */
   readonly busyBoundMs?: number | undefined
-  /** Calls share a transaction until it has run this long, a dozen in any case. Default 8 ms. */
+  /** Calls share a transaction until it has run this long, a dozen in any case. Default 5 ms. */
   readonly batchMs?: number | undefined
 }
 

@@ -43,18 +43,25 @@ export interface OpenAuthorityOptions {
   readonly monotonic?: () => Monotonic
   /** Milliseconds for which a file that another process holds is tried again. Default 5,000. */
   readonly busyBoundMs?: number
-  /** Calls that wait together share a transaction until it has run this long, a dozen in any case. Default 8 ms: the event loop is yours. */
+  /** Calls that wait together share a transaction until it has run this long, a dozen in any case. Default 5 ms: the event loop is yours. */
   readonly batchMs?: number
 }
 
 export type OpenError = AuthorityLocation | Busy | StoreMoved | StorageFailure
+
+/**
+ * 16 MB of log. Writing it back stops the commit that does it, and with 1000 pages (SQLite's own) every hundredth commit of a large
+ * store did. Most frames are of the same few pages (the journal's end, the upper index pages), so four times as many frames are far
+ * less than four times the work; a killed process's log of this size is read again in some ten milliseconds.
+ */
+export const checkpointPages = 4000
 
 /** Two processes that open a new file at once meet in the switch to WAL: try again, without holding the event loop. */
 const openRetrying = async (path: string, durability: Durability | undefined, boundMs: number): Promise<Database> => {
   const start = performance.now()
   for (;;) {
     try {
-      return Database.open(path, durability === undefined ? {} : { durability })
+      return Database.open(path, { checkpointPages, ...(durability === undefined ? {} : { durability }) })
     } catch (error) {
       const waitedMs = performance.now() - start
       if (!isBusyError(error)) throw error

@@ -45,6 +45,8 @@ export interface OpenOptions {
   readonly readOnly?: boolean
   /** Milliseconds that SQLite itself waits for a lock before the asynchronous retry takes over. At most 5. */
   readonly busyTimeoutMs?: number
+  /** Pages in the log after which a commit writes them back into the file, which takes as long as they are many. SQLite's own: 1000. */
+  readonly checkpointPages?: number
 }
 
 const synchronous = { full: "FULL", normal: "NORMAL", disposable: "OFF" } as const
@@ -99,6 +101,7 @@ export class Database {
       })
       if (!options.readOnly) {
         raw.exec("PRAGMA journal_mode = WAL")
+        if (options.checkpointPages !== undefined) raw.exec(`PRAGMA wal_autocheckpoint = ${options.checkpointPages}`)
       }
       raw.exec(`PRAGMA synchronous = ${synchronous[options.durability ?? "full"]}`)
       raw.exec("PRAGMA foreign_keys = ON")
