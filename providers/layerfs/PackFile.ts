@@ -28,12 +28,12 @@ import { formatVersion } from "./IndexSchema.ts"
 export const sealAt = 512 * 1024 * 1024
 
 const magic = Buffer.from("COPPACK\n", "latin1")
-const headerLength = 16
+export const packHeaderLength = 16
 
 export const packName = (id: number): string => `${String(id).padStart(6, "0")}.pack`
 
 const headerBytes = (): Buffer => {
-  const bytes = Buffer.alloc(headerLength)
+  const bytes = Buffer.alloc(packHeaderLength)
   bytes.set(magic, 0)
   bytes.writeUInt32LE(formatVersion, magic.length)
   return bytes
@@ -57,9 +57,9 @@ export class PackAppender {
     this.#fd = openSync(join(directory, packName(id)), length === 0 ? "w+" : "r+", 0o600)
     this.#isNew = length === 0
     if (length === 0) {
-      writeSync(this.#fd, headerBytes(), 0, headerLength, 0)
-      this.#position = headerLength
-      this.#committed = headerLength
+      writeSync(this.#fd, headerBytes(), 0, packHeaderLength, 0)
+      this.#position = packHeaderLength
+      this.#committed = packHeaderLength
     } else {
       if (fstatSync(this.#fd).size > length) ftruncateSync(this.#fd, length)
       this.#position = length
@@ -142,8 +142,8 @@ export const readAt = (fd: number, offset: number, length: number): Buffer => {
 
 /** The pack format of a file; undefined when it is no pack, or one of a newer format. */
 const packFormat = (fd: number): number | undefined => {
-  const bytes = readAt(fd, 0, headerLength)
-  if (bytes.length < headerLength || !bytes.subarray(0, magic.length).equals(magic)) return undefined
+  const bytes = readAt(fd, 0, packHeaderLength)
+  if (bytes.length < packHeaderLength || !bytes.subarray(0, magic.length).equals(magic)) return undefined
   const format = bytes.readUInt32LE(magic.length)
   return format >= 1 && format <= formatVersion && bytes.readUInt32LE(magic.length + 4) === 0 ? format : undefined
 }

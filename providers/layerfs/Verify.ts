@@ -10,55 +10,86 @@ import type { Database } from "../../src/sqlite/Database.ts"
 import type { Progress, StoreStats, VerifyReport } from "../../src/workspace/WorkspaceProvider.ts"
 import { visitContent } from "./FileContent.ts"
 import { zeroBlock } from "./ObjectId.ts"
+import { kindNumber } from "./PackedObjects.ts"
+import { packHeaderLength } from "./PackFile.ts"
 import { type ObjectReader, verifyObjects } from "./ObjectReader.ts"
 import type { SqliteRefs } from "./SqliteRefs.ts"
 import type { StoreDirectories } from "./StoreDirectory.ts"
 import { StoredTrees, visitPages } from "./StoredTrees.ts"
 import type { StoreQuota } from "./StoreQuota.ts"
 
-/** Paths named per damaged object at most. */
-const namedPaths = 20
+/** Paths and commits named per damaged object at most. */
+const named = 20
 
 export interface VerifyContext {
   readonly refs: SqliteRefs
   readonly trees: StoredTrees
   readonly reader: ObjectReader
+  readonly db: Database
   readonly progress: (progress: Progress) => void
 }
 
+/** What is known of a lost object while the commits are walked. */
+interface Damage {
+  readonly paths: Set<TreePath>
+  readonly commits: Set<string>
+}
+
+/** Bytes of the packs that no group covers; each pack begins with its header. */
+const unreferenced = (db: Database): number =>
+  Number(
+    db.get(
+      `SELECT (SELECT coalesce(sum(max(length - ${packHeaderLength}, 0)), 0) FROM packs) -
+              (SELECT coalesce(sum(length), 0) FROM groups) AS n`
+    )?.["n"] ?? 0
+  )
+
 export const verifyStore = (context: VerifyContext): VerifyReport => {
   const { reader, refs, progress } = context
-  const damaged = new Map<Digest, Set<TreePath>>()
+  const damaged = new Map<Digest, Damage>()
   const totals = reader.totals()
   const objects = verifyObjects(
     reader,
-    (id) => damaged.set(id, new Set()),
+    (id) => damaged.set(id, { paths: new Set(), commits: new Set() }),
     (files, bytes) => progress({ phase: "verify", files, bytes, ...totals })
   )
   // Reachability too: an object that no index row names any more is as lost as a damaged one.
   const present = new Set<Digest>([zeroBlock])
   for (const { id } of reader.all()) present.add(id)
   nameDamage(refs, reader, present, damaged)
+  const index = context.db
+    .all("PRAGMA integrity_check(100)")
+    .map((row) => String(row["integrity_check"]))
+    .filter((line) => line !== "ok")
   return {
-    ok: damaged.size === 0,
+    ok: damaged.size === 0 && index.length === 0,
     objects,
-    damaged: [...damaged].map(([object, paths]) => ({ object, paths: [...paths].slice(0, namedPaths).map(show) }))
+    damaged: [...damaged].map(([object, { paths, commits }]) => ({
+      object,
+      paths: [...paths].slice(0, named).map(show),
+      commits: [...commits].slice(0, named),
+      commitCount: commits.size
+    })),
+    index,
+    unreferencedBytes: unreferenced(context.db)
   }
 }
 
-/** Walks every commit and puts the paths of lost objects beside their ids. */
+/** Walks every commit, newest first, and puts the paths and commits that want lost objects beside their ids. */
 const nameDamage = (
   refs: SqliteRefs,
   reader: ObjectReader,
   present: ReadonlySet<Digest>,
-  damaged: Map<Digest, Set<TreePath>>
+  damaged: Map<Digest, Damage>
 ): void => {
+  let commit = ""
   const trees = new StoredTrees(reader)
   const isLost = (id: Digest, path: TreePath): boolean => {
-    if (!present.has(id) && !damaged.has(id)) damaged.set(id, new Set())
-    const paths = damaged.get(id)
-    paths?.add(path)
-    return paths !== undefined
+    if (!present.has(id) && !damaged.has(id)) damaged.set(id, { paths: new Set(), commits: new Set() })
+    const known = damaged.get(id)
+    known?.paths.add(path)
+    known?.commits.add(commit)
+    return known !== undefined
   }
   const pagesLost = (id: Digest, path: TreePath): boolean => {
     let lost = false
@@ -96,9 +127,10 @@ const nameDamage = (
     if (whole) clean.add(key)
     return whole
   }
-  for (const commit of refs.commits()) {
-    if (isLost(commit.times, "")) continue
-    walk(commit.root, trees.root(commit.times).times, "")
+  for (const one of refs.commits().toReversed()) {
+    commit = one.id
+    if (isLost(one.times, "")) continue
+    walk(one.root, trees.root(one.times).times, "")
   }
 }
 
@@ -111,14 +143,24 @@ const sizeOf = (path: string): number => {
 }
 
 export const readStats = (db: Database, directories: StoreDirectories, quota: StoreQuota): StoreStats => {
+  const sum = (sql: string): number => Number(db.get(`SELECT coalesce(sum(length), 0) AS n FROM ${sql}`)?.["n"] ?? 0)
+  const uniqueBytes = sum("objects")
+  const storedBytes = sum("packs")
+  const indexBytes = sizeOf(directories.index) + sizeOf(`${directories.index}-wal`)
   const count = (table: string): number => Number(db.get(`SELECT count(*) AS n FROM ${table}`)?.["n"] ?? 0)
   return {
     objects: count("objects"),
     // The sum over what branches show is not kept; walking every tree for it is not what stats is for.
     logicalBytes: null,
-    storedBytes: Number(db.get("SELECT coalesce(sum(length), 0) AS n FROM packs")?.["n"] ?? 0),
-    indexBytes: sizeOf(directories.index) + sizeOf(`${directories.index}-wal`),
+    uniqueBytes,
+    metadataBytes: sum(`objects WHERE kind IN (${kindNumber("tree")}, ${kindNumber("times")})`),
+    storedBytes,
+    freeBytes: unreferenced(db),
+    indexBytes,
+    dedupRatio: null,
+    compressionRatio: storedBytes === 0 ? null : uniqueBytes / storedBytes,
     commits: count("commits"),
+    layers: count("layers"),
     branches: count("branches"),
     quota: { storeBytes: quota.store, projectBytes: quota.project },
     projects: db.all("SELECT id, name, stored FROM projects ORDER BY id").map((row) => ({

@@ -332,10 +332,23 @@ export interface ExportedPatch {
 
 export interface StoreStats {
   readonly objects: number
+  /** Bytes that all branches and layers show, each file counted each time; null: it was not measured, which would walk every tree. */
   readonly logicalBytes: number | null
+  /** Bytes of all objects as they are read: each content once. */
+  readonly uniqueBytes: number
+  /** Of these, directories and times. */
+  readonly metadataBytes: number
+  /** Bytes of the packs. */
   readonly storedBytes: number
+  /** Of these, such as no row names: a compaction gives them back. */
+  readonly freeBytes: number
   readonly indexBytes: number
+  /** `logicalBytes / uniqueBytes`; null when the first was not measured. */
+  readonly dedupRatio: number | null
+  /** `uniqueBytes / storedBytes`; null for an empty store. */
+  readonly compressionRatio: number | null
   readonly commits: number
+  readonly layers: number
   readonly branches: number
   /** What the store and each project may hold at most, in bytes as `storedBytes` counts them; null is no cap (W15). */
   readonly quota: { readonly storeBytes: number | null; readonly projectBytes: number | null }
@@ -395,7 +408,23 @@ export interface CompactReport {
 }
 
 export interface VerifyReport {
+  /** No damaged object, and nothing wrong with the index. Bytes that nobody names are no damage. */
   readonly ok: boolean
   readonly objects: number
-  readonly damaged: readonly { readonly object: string; readonly paths: readonly ShownPath[] }[]
+  readonly damaged: readonly DamagedObject[]
+  /** What SQLite's own check (`PRAGMA integrity_check`) says of the index, at most 100 lines; empty when it is in order. */
+  readonly index: readonly string[]
+  /** Bytes of the packs that no row names: a compaction gives them back. */
+  readonly unreferencedBytes: number
+}
+
+/** An object that does not match its id or is not there, and what cannot be read for want of it. */
+export interface DamagedObject {
+  readonly object: string
+  /** At most 20, in the order in which they were met. */
+  readonly paths: readonly ShownPath[]
+  /** Commits in which it is wanted, at most 20, newest first. */
+  readonly commits: readonly string[]
+  /** How many commits want it in all. */
+  readonly commitCount: number
 }

@@ -17,7 +17,8 @@ import { DatabaseSync } from "node:sqlite"
 import { describe, expect, it } from "vitest"
 import { Database } from "../../src/sqlite/Database.ts"
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
-import { importInto, open, scratch } from "./storeFixture.ts"
+import { put } from "./storeChange.ts"
+import { commitInto, importInto, open, scratch } from "./storeFixture.ts"
 
 /** Inverts one byte of a file. */
 const flip = (path: string, at: number): void => {
@@ -86,6 +87,70 @@ describe("damage", () => {
       _tag: "ObjectDamaged",
       object: entry!.id
     })
+  })
+
+  it("L10 L11 a damaged object is named with the paths and the commits that want it, newest first, and not with those that do not", async () => {
+    const source = scratch()
+    writeFileSync(join(source, "a"), "first ".repeat(20))
+    writeFileSync(join(source, "b"), "stays")
+    const directory = join(scratch(), "s")
+    const first = await open(directory)
+    const { layer, commit } = await importInto(first, source)
+    const { id: branch } = await first.call("fork", { from: layer, name: "b" })
+    const second = (await commitInto(first, branch, [put("c", "another")])).commit
+    const third = (await commitInto(first, branch, [put("a", "second")])).commit
+    const entry = await first.call("entry", { ref: commit, path: "a" })
+    const before = await first.call("stats", {})
+    await first.close()
+    const db = Database.open(first.directories.index)
+    db.run("DELETE FROM objects WHERE id = ?", Buffer.from(entry!.id!.slice(7), "hex"))
+    db.close()
+    const store = await open(directory)
+    expect(await store.call("verify", {})).toMatchObject({
+      ok: false,
+      damaged: [{ object: entry!.id, paths: [{ path: "a" }], commits: [second, commit], commitCount: 2 }],
+      index: [],
+      unreferencedBytes: 0
+    })
+    expect(third).not.toBe(second)
+    expect(before).toMatchObject({
+      commits: 3,
+      layers: 1,
+      branches: 1,
+      freeBytes: 0,
+      logicalBytes: null,
+      dedupRatio: null
+    })
+    expect(before.uniqueBytes).toBeGreaterThan(before.metadataBytes)
+    expect(before.metadataBytes).toBeGreaterThan(0)
+    expect(before.compressionRatio).toBe(before.uniqueBytes / before.storedBytes)
+    expect((await store.call("stats", {})).uniqueBytes).toBe(before.uniqueBytes - 120)
+  })
+
+  it("L10 an index whose rows and search trees do not agree is said by verify, and what can be read is read", async () => {
+    const directory = join(scratch(), "s")
+    const first = await open(directory)
+    const source = scratch()
+    writeFileSync(join(source, "a"), "a")
+    await importInto(first, source)
+    await first.close()
+    const db = new DatabaseSync(first.directories.index)
+    // Rows under an index that does not know them: what a torn page leaves.
+    db.exec("CREATE TABLE extra (x INTEGER); CREATE INDEX extra_x ON extra (x); INSERT INTO extra VALUES (1)")
+    const { rootpage } = db.prepare("SELECT rootpage FROM sqlite_master WHERE name = 'extra_x'").get() as {
+      rootpage: number
+    }
+    db.exec("PRAGMA wal_checkpoint(TRUNCATE)")
+    const { page_size: size } = db.prepare("PRAGMA page_size").get() as { page_size: number }
+    db.close()
+    // The index's leaf says that it has no cell (bytes 3 and 4 of a page, sqlite.org/fileformat2.html 1.6).
+    const bytes = readFileSync(first.directories.index)
+    bytes.writeUInt16BE(0, (rootpage - 1) * size + 3)
+    writeFileSync(first.directories.index, bytes)
+    const store = await open(directory)
+    const report = await store.call("verify", {})
+    expect([report.ok, report.damaged]).toEqual([false, []])
+    expect(report.index.join("\n")).toMatch(/extra_x/)
   })
 
   it("G5 an index of a newer version is refused with nothing changed", async () => {
