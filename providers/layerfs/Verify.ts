@@ -102,20 +102,20 @@ const nameDamage = (
   }
   // A subtree seen once under one path is not walked again, unless something in it is lost and wants all its names.
   const clean = new Set<string>()
-  const walk = (id: Digest, timesId: Digest, path: TreePath): boolean => {
+  /** Without `timesId` where the times are lost: what lies in the tree wants its names all the same. */
+  const walk = (id: Digest, timesId: Digest | undefined, path: TreePath): boolean => {
     const key = `${id} ${timesId}`
     if (clean.has(key)) return true
     if (isLost(id, path)) return false
     if (pagesLost(id, path)) return false
     const tree = trees.tree(id)
-    const timesLost = isLost(timesId, path) || pagesLost(timesId, path)
-    const times = timesLost ? [] : trees.times(timesId, tree)
+    const timesLost = timesId !== undefined && (isLost(timesId, path) || pagesLost(timesId, path))
+    const times = timesLost || timesId === undefined ? [] : trees.times(timesId, tree)
     let whole = !timesLost
     for (const [i, entry] of tree.entries.entries()) {
       const child = join(path, entry.name)
       if (entry.type === "directory") {
-        const childTimes = times[i]?.times
-        if (childTimes !== null && childTimes !== undefined) whole = walk(entry.id, childTimes, child) && whole
+        whole = walk(entry.id, times[i]?.times ?? undefined, child) && whole
       } else if (entry.type === "file") {
         visitContent(reader, entry, (id) => {
           const lost = isLost(id, child)
@@ -129,8 +129,7 @@ const nameDamage = (
   }
   for (const one of refs.commits().toReversed()) {
     commit = one.id
-    if (isLost(one.times, "")) continue
-    walk(one.root, trees.root(one.times).times, "")
+    walk(one.root, isLost(one.times, "") ? undefined : trees.root(one.times).times, "")
   }
 }
 

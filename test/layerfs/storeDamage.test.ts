@@ -1,4 +1,5 @@
 /** Bytes that rot, and a format that changes. Rules: L10, W3 (verify); G5 for the index. */
+import { createHash } from "node:crypto"
 import {
   closeSync,
   existsSync,
@@ -31,6 +32,22 @@ const flip = (path: string, at: number): void => {
 }
 
 describe("damage", () => {
+  it("L10 a file below a directory is named also where the commit's times are lost with it", async () => {
+    const source = scratch()
+    mkdirSync(join(source, "d"))
+    writeFileSync(join(source, "d/a"), "content of a")
+    const store = await open(join(scratch(), "s"))
+    await importInto(store, source)
+    const index = new DatabaseSync(store.directories.index)
+    const lose = index.prepare("DELETE FROM objects WHERE id = ?")
+    for (const row of index.prepare("SELECT times FROM commits").all()) lose.run(row["times"] as Uint8Array)
+    lose.run(createHash("sha256").update("content of a").digest())
+    index.close()
+    const { damaged } = await store.call("verify", {})
+    const named = damaged.flatMap((one) => one.paths.map((path) => path.path)).sort()
+    expect(named).toEqual(["", "d/a"])
+  })
+
   it("L10 whatever byte of a pack is damaged, nothing wrong is handed out, nothing is left at a target, and verify names it", async () => {
     const source = scratch()
     mkdirSync(join(source, "d"))
