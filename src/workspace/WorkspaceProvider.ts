@@ -293,7 +293,7 @@ export interface WorkspaceProvider {
   ) => Effect.Effect<GlobPage, E.RefNotFound | E.QueryInvalid | E.PatternTooSlow | StoreError>
   /**
    * Lines that match, as `Workspace.grep` has them; 1,000 a page, which reads 64 MiB at most. A pattern is stopped when it is at work for
-   * 2 seconds on one file, or longer for one above 1 MiB: `PatternTooSlow`.
+   * 2 seconds on one file, 5 on one above 2 MiB: `PatternTooSlow`.
    */
   readonly grepAt: (
     ref: Ref,

@@ -123,6 +123,10 @@ describe("glob and grep at a ref", () => {
     const slow = fs.grepAt(branch, /^(a+)+$/)
     expect(await failure(slow)).toMatchObject({ _tag: "PatternTooSlow", code: "PATTERN_TOO_SLOW", path: "src/trap" })
     expect((await grepAll(fs, branch, /^a+b$/)).lines.length).toBe(1)
+    // A large file does not buy a pattern minutes of the store's thread.
+    const large = `${"a".repeat(60)}b\n`.repeat(70_000)
+    await run(fs.applyTo(branch, [{ op: "write", path: "large", bytes: large }]))
+    expect(await failure(fs.grepAt(branch, /^(a+)+$/, { path: "large" }))).toMatchObject({ limitMs: 5000 })
     expect(await run(fs.applyTo(branch, [{ op: "remove", path: "src/trap" }]))).toMatchObject({ outcome: "committed" })
   })
 })

@@ -8,8 +8,10 @@ import { createContext, Script } from "node:vm"
 import { show, type TreePath } from "../../../src/base/PathBytes.ts"
 import { PatternTooSlow } from "../../../src/workspace/WorkspaceError.ts"
 
-/** For one piece of about 1 MiB, or one larger file, for each MiB of it: a thousand times what a plain expression takes. */
+/** For one piece of about 1 MiB, or one larger file, for each MiB of it, up to `longestMs`: a thousand times what a plain expression takes. */
 const limitMsPerMiB = 2000
+/** However large the file is: nothing else of the store runs meanwhile, and no cancellation is heard. */
+const longestMs = 5000
 
 export class Bounded {
   readonly #context: { run: () => void } = { run: () => undefined }
@@ -21,7 +23,7 @@ export class Bounded {
 
   /** Runs `work`, which says by `at` what it is busy with. Throws `PatternTooSlow`. */
   run(bytes: number, work: (at: (path: TreePath) => void) => void): void {
-    const limitMs = limitMsPerMiB * Math.max(1, Math.ceil(bytes / 1024 ** 2))
+    const limitMs = Math.min(longestMs, limitMsPerMiB * Math.max(1, Math.ceil(bytes / 1024 ** 2)))
     let busyWith: TreePath = ""
     this.#context.run = () =>
       work((path) => {
