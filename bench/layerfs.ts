@@ -4,6 +4,7 @@
  * reports raw figures; what cannot run here or does not exist yet is named with its reason. Rules: 04 "Numbers"; L1, L3, L8, L10.
  */
 import type { BenchOptions } from "./main.ts"
+import { lookupRow, manyCallRows, restoreRows, spliceBytesRows, spliceRows } from "./layerfs-calls.ts"
 import { historyRows } from "./layerfs-history.ts"
 import { importRows, manyFilesRows } from "./layerfs-import.ts"
 import { HostDelay, type LayerFsBench } from "./layerfs-scene.ts"
@@ -23,6 +24,16 @@ export const rowIds = [
   "history.read",
   "compact.pause",
   "compact.extra",
+  "fork",
+  "commit.empty",
+  "commit.10of100k",
+  "diff.neighbours.100k",
+  "lookup.depth",
+  "restore.one",
+  "restore.10k",
+  "verify",
+  "splice.4k",
+  "splice.bytes",
   "eventLoopDelay"
 ] as const
 
@@ -37,7 +48,7 @@ export const run = (options: BenchOptions): Promise<AreaResult> =>
     const wanted = (...ids: readonly RowId[]): boolean =>
       options.only === undefined || ids.some((id) => id.startsWith(options.only as string))
     const keep = (some: readonly Row[]): void => {
-      rows.push(...some.filter(({ id }) => wanted(id as RowId)))
+      rows.push(...some.filter(({ id }) => options.only === undefined || id.startsWith(options.only)))
     }
     /** Measures rows that belong together. What cannot be measured is named with its reason, never given a figure. */
     const measure = async (ids: readonly RowId[], work: () => Promise<readonly Row[]>): Promise<void> => {
@@ -61,6 +72,11 @@ export const run = (options: BenchOptions): Promise<AreaResult> =>
       ["history.committed", "history.compacted", "history.cost", "history.read", "compact.pause", "compact.extra"],
       () => historyRows(bench)
     )
+    await measure(["fork", "commit.empty", "commit.10of100k", "diff.neighbours.100k"], () => manyCallRows(bench))
+    await measure(["lookup.depth"], () => lookupRow(bench))
+    await measure(["restore.one", "restore.10k", "verify"], () => restoreRows(bench))
+    await measure(["splice.4k"], () => spliceRows(bench))
+    await measure(["splice.bytes"], () => spliceBytesRows(bench))
     if (rows.length > 0 && wanted("eventLoopDelay")) keep([bench.delay.row()])
     return { rows, skipped }
   })
