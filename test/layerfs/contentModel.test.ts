@@ -93,7 +93,7 @@ it("W4 W8 L14 any batches of writes, splices, copies, moves and removals give wh
         expect(a.root).toBe(b.root)
       }
     ),
-    { numRuns: 12, verbose: 1, endOnFailure: true }
+    { numRuns: 40, verbose: 1, endOnFailure: true }
   )
   expect(await store.call("verify", {})).toMatchObject({ ok: true })
 }, 240_000)
