@@ -28,7 +28,7 @@ import { insertObjects, type ObjectWriter } from "./PackedObjects.ts"
 import type { CommitRow } from "./RefStore.ts"
 import type { SqliteRefs } from "./SqliteRefs.ts"
 import { syncDirectory } from "./StoreDirectory.ts"
-import { StoredTrees } from "./StoredTrees.ts"
+import { StoredTrees, visitPages } from "./StoredTrees.ts"
 import { charge, type StoreQuota } from "./StoreQuota.ts"
 
 const groupBytes = 4 * 1024 * 1024
@@ -235,11 +235,18 @@ const checkClosure = ({ refs, objects }: BundleContext, manifest: BundleManifest
   const need = (id: Digest): void => {
     if (!objects.has(id)) throw refused("incomplete", shown)
   }
+  const pages = (id: Digest): void =>
+    visitPages(objects, id, (page) => {
+      need(page)
+      return true
+    })
   const walk = (id: Digest, timesId: Digest): void => {
     if (seen.has(`${id}${timesId}`)) return
     seen.add(`${id}${timesId}`)
     need(id)
     need(timesId)
+    pages(id)
+    pages(timesId)
     const tree = trees.tree(id)
     const times = trees.times(timesId, tree)
     for (const [i, entry] of tree.entries.entries()) {

@@ -38,6 +38,24 @@ const state = async (store: LayerStore) => {
 }
 
 describe("bundle", () => {
+  it("L13 L14 a large directory comes over with its pages", async () => {
+    const store = await open(join(scratch(), "s"))
+    const { layer } = await store.call("createEmpty", { name: "e", operationId: "op_e", at: 1 })
+    const { id: branch } = await store.call("fork", { from: layer, name: "b" })
+    await commitInto(store, branch, [
+      { op: "putDirectory", path: "d", mode: 0o755, mtimeNs: 1n, replace: true },
+      ...Array.from({ length: 600 }, (_, n) => put(`d/${n}`, `${n}`))
+    ])
+    const { commit } = await commitInto(store, branch, [put("d/77", "another")])
+    const target = latin(join(scratch(), "b.bundle"))
+    await store.call("exportBundle", { ref: commit, target, history: true })
+    const other = await open(join(scratch(), "s"))
+    await other.call("importBundle", { source: target })
+    expect(await unsound(other)).toEqual([])
+    const listed = { ref: commit, path: "d" }
+    expect(await other.call("listAt", listed)).toEqual(await store.call("listAt", listed))
+  })
+
   it("L13 L10 a branch with its history comes into another store with the same ids and roots, goes on from there, and twice adds nothing", async () => {
     const { store, branch, commits, file, target, project } = await ground(seededRandom(seedOf()))
     const head = commits.at(-1)!
