@@ -59,8 +59,10 @@ it("C6 L10 W19 eight processes make git commits in one workspace and one is kill
   })
   const { head } = await run(provider.branch(branch))
   const tree = await treeAt(provider, head)
-  // A file that was caught between its length and its bytes ends in zeros.
-  expect(Object.keys(tree).filter((path) => tree[path]!.endsWith("\0") && !path.startsWith(".git/index"))).toEqual([])
+  // A file that was caught between its length and its bytes ends in many zeros; the checksum of a compressed object may end in one.
+  expect(
+    Object.keys(tree).filter((path) => tree[path]!.endsWith("\0".repeat(16)) && !path.startsWith(".git/index"))
+  ).toEqual([])
   expect(Object.keys(tree).filter((path) => path.startsWith(".git/refs/heads/"))).toEqual([
     ".git/refs/heads/",
     ".git/refs/heads/main"
