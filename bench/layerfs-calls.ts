@@ -270,6 +270,10 @@ export const restoreRows = async (bench: LayerFsBench): Promise<readonly Row[]> 
 const kinds = ["overwrite", "insert", "delete", "append", "prepend"] as const
 const mebibyte = 1024 * 1024
 
+/** Sizes in MiB; a smaller bench takes smaller ones, each once. */
+const scaled = (sizes: readonly number[], share: number): ReadonlySet<number> =>
+  new Set(sizes.map((size) => Math.max(1, Math.round(size * Math.min(1, share)))))
+
 const spliceOf = (kind: (typeof kinds)[number], size: number, at: number, bytes: Buffer) => {
   const offset = { overwrite: at, insert: at, delete: at, append: size, prepend: 0 }[kind]
   const deleteCount = kind === "overwrite" || kind === "delete" ? bytes.length : 0
@@ -331,7 +335,7 @@ const isSpliced = async (
 export const spliceRows = async (bench: LayerFsBench): Promise<readonly Row[]> => {
   const rows: Row[] = []
   const share = bench.options.files / fullSize.files
-  for (const size of [1, 10, 100, 500].map((mebibytes) => Math.max(1, Math.round(mebibytes * Math.min(1, share))))) {
+  for (const size of scaled([1, 10, 100, 500], share)) {
     await withFile(bench, size, async (provider, fork) => {
       for (const kind of kinds) {
         const branch = await fork()
@@ -358,17 +362,33 @@ export const spliceBytesRows = async (bench: LayerFsBench): Promise<readonly Row
   const rows: Row[] = []
   const share = bench.options.files / fullSize.files
   const packs = (store: string): number => storedBytes(store).packs
-  for (const size of [32, 500].map((mebibytes) => Math.max(1, Math.round(mebibytes * Math.min(1, share))))) {
+  for (const size of scaled([32, 500], share)) {
     await withFile(bench, size, async (provider, fork, store) => {
       const random = new Random(size)
-      const measure = async (name: string, edit: number, make: (length: number) => readonly FileOperation[]) => {
+      const measure = async (
+        name: string,
+        edit: number,
+        make: (length: number) => readonly ReturnType<typeof spliceOf>[]
+      ) => {
         const samples: number[] = []
+        const faults = new Set<string>()
         for (let round = 0; round < 5; round++) {
           const branch = await fork()
           const { size: length } = await run(provider.statAt(branch, "file"))
+          const base = (await run(provider.branch(branch))).head
           const before = packs(store)
-          await bench.delay.timed(provider.applyTo(branch, make(length)))
+          const splices = make(length)
+          const [, { commit }] = await bench.delay.timed(provider.applyTo(branch, splices))
           samples.push(packs(store) - before)
+          // Several edits of one batch may lie beside one another: of those only the bytes themselves are looked at.
+          for (const splice of splices) {
+            const range = { offset: splice.offset, length: splice.bytes.length }
+            const isRight =
+              splices.length === 1
+                ? await isSpliced(provider, base, commit, splice)
+                : splice.bytes.equals(await run(provider.readAt(commit, "file", range)))
+            if (!isRight) faults.add("other bytes at the splice")
+          }
         }
         rows.push({
           id: `splice.bytes.${name}.${size}`,
@@ -376,8 +396,8 @@ export const spliceBytesRows = async (bench: LayerFsBench): Promise<readonly Row
           ours: figures(samples),
           yardstick: { name: "the edit itself", ...figures([edit]) },
           peers: {},
-          correct: true,
-          note: `new bytes in packs; ${size} MiB of random bytes`
+          correct: faults.size === 0,
+          note: noted(`new bytes in packs; ${size} MiB of random bytes`, ...faults)
         })
       }
       const noise = (length: number): Buffer => Buffer.from(Array.from({ length }, () => random.below(256)))

@@ -64,7 +64,11 @@ export const rate = (samples: readonly number[], amount: number): Figures => {
 }
 
 const shown = (value: number, unit: Row["unit"]): string =>
-  unit === "bytes" ? `${(value / 1e6).toFixed(2)} MB` : `${value.toFixed(value < 10 ? 2 : 1)} ${unit}`
+  unit === "bytes"
+    ? value < 1e5
+      ? `${Number(value.toPrecision(3))} B`
+      : `${(value / 1e6).toFixed(2)} MB`
+    : `${value.toFixed(value < 10 ? 2 : 1)} ${unit}`
 
 /** The report as a table for people. */
 export const plainTable = (report: BenchReport): string => {
