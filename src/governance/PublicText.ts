@@ -62,8 +62,11 @@ export const privateField = (value: Json | undefined, at = ""): string | undefin
   return undefined
 }
 
-/** Absolute paths in words, wherever they lead; the last part is kept. */
-const anyPath = /(^|[\s"'`(=:,;[{<>|«“‘&])(~?\/[^\s"'`)\],;]+)/g
+/**
+ * Absolute paths in words, wherever they lead; the last part is kept. A name follows the slash: in `s/<=/</` there is none, and a
+ * command that is shown otherwise than it ran says something false.
+ */
+const anyPath = /(^|[\s"'`(=:,;[{<>|«“‘&])(~?\/+[\p{L}\p{N}_.~@$%+-][^\s"'`)\],;]*)/gu
 
 /**
  * The text with its absolute paths cut to their last part (`…/agent.sh`), so that it may stand in public; `fallback` when it holds

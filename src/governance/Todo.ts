@@ -161,8 +161,10 @@ export const todoCommands = {
     },
     (input) => notFound("todo", input.todo)
   ),
-  /** Todos of a goal, highest priority first, then oldest; `more` says that the page ended before the list did. Pages whose `asOf`
-   * differ are of two moments: what was added between them may have moved a todo across their border. Errors: `InvalidInput`. */
+  /**
+   * Todos of a goal, highest priority first, then oldest; `more` says that the page ended before the list did. Pages whose `asOf`
+   * differ are of two moments: what was added between them may have moved a todo across their border. Errors: `InvalidInput`.
+   */
   list: reader(function* (input: {
     readonly goal: string
     readonly states?: readonly TodoRecord["state"][]

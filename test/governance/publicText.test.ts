@@ -76,6 +76,13 @@ test("G6 a path behind a semicolon or a quotation mark of any kind is cut to its
   assert.equal(publicOr("see;/home/me/agent.sh and «/srv/x/y»", "-"), "see;…/agent.sh and «…/y»")
 })
 
+test("G6 a command without a path in it is told as it ran, and one with paths is told by their last parts", () => {
+  for (const text of ["sed -i 's/<=/</' src/limit.js", "a / b =/ c", "grep '/^x/' y", "x =/>/ y"]) {
+    assert.equal(publicOr(text, "-"), text)
+  }
+  assert.equal(publicOr("run //srv/share/x ~/bin/y /ключ/z '/opt/a b'", "-"), "run …/x …/y …/z '…/a b'")
+})
+
 test("G6 a provider's raw record whose keys are private is kept by its digest alone, and names of them reach no refusal", async () => {
   const bench = await newBench()
   const goal = await newGoal(bench)

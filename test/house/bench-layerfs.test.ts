@@ -1,13 +1,12 @@
 /**
  * The area `layerfs` of the bench as a command, and its generated history.
- * Promise: the agreed row ids; figures only for what was checked; one seed gives one history, and it is one that can be replayed.
+ * Promise: figures only for what was checked; one seed gives one history, and it is one that can be replayed.
  */
 import { spawnSync } from "node:child_process"
 import { mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, expect, test } from "vitest"
-import { rowIds } from "../../bench/layerfs.ts"
 import { generatedSteps } from "../../bench/repository.ts"
 import { sha256 } from "../../src/base/Digest.ts"
 
@@ -16,34 +15,7 @@ afterEach(() => {
   for (const directory of made.splice(0)) rmSync(directory, { recursive: true, force: true })
 })
 
-test("L1 L3 L8 L10 the rows are those that the bars are written for", () => {
-  expect([...rowIds]).toEqual([
-    "import.21k",
-    "import.again",
-    "import.bytes",
-    "import.100k",
-    "import.100k.memory",
-    "history.committed",
-    "history.compacted",
-    "history.cost",
-    "history.read",
-    "compact.pause",
-    "compact.extra",
-    "fork",
-    "commit.empty",
-    "commit.10of100k",
-    "diff.neighbours.100k",
-    "lookup.depth",
-    "restore.one",
-    "restore.10k",
-    "verify",
-    "splice.4k",
-    "splice.bytes",
-    "eventLoopDelay"
-  ])
-})
-
-test("L3 one seed gives one history: moves and removals name what is there, edits keep most of a file, another seed gives another", () => {
+test("one seed gives one history: moves and removals name what is there, edits keep most of a file, another seed gives another", () => {
   const replay = (seed: number) => {
     const tree = new Map<string, Buffer>()
     const seen = { moves: 0, removes: 0, edits: 0, kept: 0, lines: 0 }
@@ -81,7 +53,7 @@ test("L3 one seed gives one history: moves and removals name what is there, edit
   expect(replay(2).digest).not.toBe(digest)
 })
 
-test("L1 a row comes out as raw figures beside its yardstick, checked, and the scratch space is gone", {
+test("a row comes out as raw figures beside its yardstick, checked, and the scratch space is gone", {
   timeout: 240_000
 }, () => {
   const scratch = mkdtempSync(join(tmpdir(), "coppice-bench-layerfs-"))

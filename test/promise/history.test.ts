@@ -36,10 +36,14 @@ test("L7 G60 a reset names the effects that stand since the state it goes back t
   const operations = await coppice.operations.activate(mail)
   const send = (name: string) =>
     operations.run({ effect: `${goal}/${name}`, goal, kind: "send", operation: { to: name }, summary: `mail ${name}` })
+  // What stands between two commits is told by time: each side has a millisecond of its own.
+  const later = async (): Promise<void> => {
+    for (const at = Date.now(); Date.now() === at; ) await new Promise((resolve) => setImmediate(resolve))
+  }
   await send("before")
-  await new Promise((resolve) => setTimeout(resolve, 5))
+  await later()
   const first = await step("c1")
-  await new Promise((resolve) => setTimeout(resolve, 5))
+  await later()
   await send("within")
   await effects.plan({
     effect: `${goal}/planned`,
