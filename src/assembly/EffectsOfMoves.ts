@@ -44,7 +44,8 @@ const effectsOf = (undone: UndoneSpan): Effect.Effect<EffectsOfSpan, never, Auth
       return { state: "unknown" as const, reason: "The undone commits name no goal of this authority." }
     }
     effects.sort((a, b) => a.dispatchedAt - b.dispatchedAt || (a.id < b.id ? -1 : 1))
-    return { state: "known" as const, effects, withoutGoal: undone.withoutGoal, unknownGoals }
+    const { complete, withoutGoal } = undone
+    return { state: "known" as const, complete, effects, withoutGoal, unknownGoals }
   }).pipe(
     Effect.catch((error) =>
       Effect.succeed({ state: "unknown" as const, reason: `The authority could not be read (${error.code}).` })

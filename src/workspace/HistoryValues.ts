@@ -129,7 +129,7 @@ export interface UndoOptions extends MoveOptions {
 /** The commits that a moved head no longer reaches. They stay readable by id, and `undo` gives them back. */
 export interface UndoneSpan {
   readonly commits: number
-  /** False beyond 10,000 commits: then the rest was not looked at. */
+  /** False beyond 10,000 commits, where the rest was not looked at, and where a list below was cut. */
   readonly complete: boolean
   /** The first 1,000 of each that the commits name. */
   readonly calls: readonly string[]
@@ -163,6 +163,8 @@ export type EffectsOfSpan =
   | { readonly state: "unknown"; readonly reason: string }
   | {
       readonly state: "known"
+      /** False where the span was not told whole: there may be further effects. */
+      readonly complete: boolean
       readonly effects: readonly StandingEffect[]
       readonly withoutGoal: number
       readonly unknownGoals: readonly string[]

@@ -29,6 +29,18 @@ const seeded = async () => {
 }
 
 describe("reset and undo", () => {
+  it("L7 a span with more names than are told says that it is not told whole", async () => {
+    const { fs, branch, base, reset } = await seeded()
+    let last = base
+    for (let n = 0; n < 1000; n += 1) last = await write(fs, branch, `x${n}`, { goal: `g${n}`, call: "c" })
+    const whole = await reset(base, last)
+    expect([whole.undone.complete, whole.undone.goals.length, whole.undone.calls]).toEqual([true, 1000, ["c"]])
+    await run(fs.undo(branch, { expectedHead: base }))
+    last = await write(fs, branch, "one more", { goal: "another", call: "c" })
+    const cut = await reset(base, last)
+    expect([cut.undone.complete, cut.undone.goals.length, cut.undone.commits]).toEqual([false, 1000, 1001])
+  })
+
   it("L7 moves the head, tells whose commits it leaves, keeps the old head in the undo log, and gives it back", async () => {
     const { fs, branch, base, reset, head, text } = await seeded()
     const first = await write(fs, branch, "1", { call: "c1", agent: "a1", goal: "g1" })

@@ -68,6 +68,7 @@ test("L7 G60 a reset names the effects that stand since the state it goes back t
     undone: { commits: 2, calls: ["c3", "c2"], agents: ["a1"], goals: [goal], withoutGoal: 1 },
     effects: {
       state: "known",
+      complete: true,
       effects: [{ id: `${goal}/within`, kind: "send", provider: "mail", state: "confirmed", summary: "mail within" }],
       withoutGoal: 1,
       unknownGoals: []

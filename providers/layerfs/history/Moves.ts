@@ -77,14 +77,16 @@ export async function* leftBehind(
 }
 
 const spanOf = async (history: History, head: CommitRow, to: CommitRow): Promise<UndoneSpan> => {
+  let complete = true
   const names = { calls: new Set<string>(), agents: new Set<string>(), goals: new Set<string>() }
   const note = (into: Set<string>, name: string | undefined): void => {
-    if (name !== undefined && into.size < namesAtMost) into.add(name)
+    if (name === undefined || into.has(name)) return
+    if (into.size < namesAtMost) into.add(name)
+    else complete = false
   }
   let commits = 0
   let withoutGoal = 0
   let since: number | null = null
-  let complete = true
   for await (const { commit, shared } of leftBehind(history, head, to)) {
     if (shared) {
       since = commit.at
