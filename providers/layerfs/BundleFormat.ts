@@ -8,7 +8,7 @@
  *   in a pack (Group.ts) · 3 end (the last): sha256 of every byte before this block.
  */
 import { createHash } from "node:crypto"
-import { closeSync, fstatSync, openSync } from "node:fs"
+import { closeSync, constants, fstatSync, openSync } from "node:fs"
 import type { Digest } from "../../src/base/Digest.ts"
 import { isId } from "../../src/base/Id.ts"
 import { BundleRefused } from "../../src/workspace/WorkspaceError.ts"
@@ -191,7 +191,8 @@ export class BundleFile {
   constructor(path: string, shown: string) {
     this.#path = shown
     try {
-      this.#fd = openSync(Buffer.from(path, "latin1"), "r")
+      // A FIFO would wait for its writer, and the store with it.
+      this.#fd = openSync(Buffer.from(path, "latin1"), constants.O_RDONLY | constants.O_NONBLOCK)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).syscall === undefined) throw error
       throw refused("unreadable", shown)

@@ -10,12 +10,13 @@ import { compactStore } from "./Compact.ts"
 import { decodeError, encodeError } from "./ErrorTransfer.ts"
 import { openIndex } from "./IndexSchema.ts"
 import { workerUrl } from "./WorkerUrl.ts"
-import { writerIdentity } from "./WriterIdentity.ts"
 
 export interface CompactSetup {
   readonly role: "compact"
   readonly index: string
   readonly packs: string
+  /** Names this compaction as a writer of packs; whoever starts the thread frees what it could not give back. */
+  readonly writer: string
   readonly durability: Durability
   readonly maxMs: number | null
   readonly maxBytes: number | null
@@ -26,7 +27,7 @@ export interface CompactSetup {
 type Message = { readonly report: CompactReport } | { readonly error: unknown } | { readonly progress: Progress }
 
 const run = async (port: MessagePort, setup: CompactSetup): Promise<CompactReport> => {
-  const { index, packs, durability, maxMs, maxBytes } = setup
+  const { index, packs, writer, durability, maxMs, maxBytes } = setup
   const stop = new Int32Array(setup.stop)
   // A row that moved may be lost in a power cut, as long as the old place stands: only the last transaction is flushed.
   const db = await openIndex(index, durability === "full" ? "normal" : durability, () => "")
@@ -34,7 +35,7 @@ const run = async (port: MessagePort, setup: CompactSetup): Promise<CompactRepor
     return await compactStore({
       db,
       packs,
-      writer: writerIdentity(),
+      writer,
       durability,
       maxMs,
       maxBytes,

@@ -8,7 +8,7 @@
  * On disk: `cache/import-<digest of the path>`: 32 bytes sha256 of the rest · zstd of (length u32 · JSON head · columns · paths).
  */
 import { hash } from "node:crypto"
-import { closeSync, openSync, readFileSync, writeSync } from "node:fs"
+import { closeSync, lstatSync, openSync, readFileSync, writeSync } from "node:fs"
 import { join } from "node:path"
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
@@ -65,7 +65,10 @@ export class ImportMemory {
   static open(cache: string, source: TreePath, isStored: (commit: string) => boolean): ImportMemory {
     const empty = new ImportMemory([], new BigInt64Array(), Buffer.alloc(0), [])
     try {
-      const stored = readFileSync(fileOf(cache, source))
+      const path = fileOf(cache, source)
+      // A link, a device or a FIFO in its place is none of ours, and might never end.
+      if (!lstatSync(path).isFile()) return empty
+      const stored = readFileSync(path)
       const packed = stored.subarray(digestLength)
       if (!hash("sha256", packed, "buffer").equals(stored.subarray(0, digestLength))) return empty
       const bytes = zstdDecompressSync(packed)
@@ -98,8 +101,8 @@ export class ImportMemory {
 /** Inode numbers use all 64 bits on some file systems. */
 const numbersOf = (file: ScannedFile): readonly bigint[] => [
   BigInt(file.size),
-  file.mtimeNs,
-  file.ctimeNs,
+  BigInt.asIntN(64, file.mtimeNs),
+  BigInt.asIntN(64, file.ctimeNs),
   BigInt.asIntN(64, file.ino),
   BigInt.asIntN(64, file.device)
 ]

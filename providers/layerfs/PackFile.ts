@@ -155,13 +155,21 @@ export const hasPackHeader = (fd: number): boolean => packFormat(fd) !== undefin
 export const hasAbandonedPacks = (db: Database): boolean =>
   db.all("SELECT writer FROM packs WHERE writer IS NOT NULL").some((row) => isDead(String(row["writer"])))
 
-/** Frees the packs of dead writers and cuts what those left behind unindexed. Inside the caller's transaction. */
-export const reclaimPacks = (db: Database, directory: string): void => {
+/**
+ * Frees the packs of writers that have ended (dead ones, when nothing else is said) and cuts what those left behind unindexed; a pack
+ * that got no byte goes. Inside the caller's transaction.
+ */
+export const reclaimPacks = (db: Database, directory: string, hasEnded: (writer: string) => boolean = isDead): void => {
   for (const row of db.all("SELECT id, length, writer FROM packs WHERE writer IS NOT NULL")) {
-    if (!isDead(String(row["writer"]))) continue
-    cutTail(join(directory, packName(Number(row["id"]))), Number(row["length"]))
+    if (!hasEnded(String(row["writer"]))) continue
+    const id = Number(row["id"])
+    const length = Number(row["length"])
+    const path = join(directory, packName(id))
+    if (length === 0) rmSync(path, { force: true })
+    else cutTail(path, length)
     crashPoint("layerfs.open.reclaimed")
-    db.run("UPDATE packs SET writer = NULL WHERE id = ?", Number(row["id"]))
+    if (length === 0) db.run("DELETE FROM packs WHERE id = ?", id)
+    else db.run("UPDATE packs SET writer = NULL WHERE id = ?", id)
   }
 }
 

@@ -71,6 +71,8 @@ class OpenStore {
   #pack: PackAppender | undefined
   #objects: ObjectWriter | undefined
   #isClosing = false
+  /** Compactions whose thread is gone. */
+  readonly #ended = new Set<string>()
 
   private constructor(setup: WorkerSetup, db: Database) {
     this.setup = setup
@@ -126,11 +128,32 @@ class OpenStore {
       this.#pack = undefined
       this.#objects = undefined
     })
+    await this.#freeEnded()
     const { index, packs } = this.setup.directories
-    const setup = { index, packs, durability: this.setup.durability, ...input }
-    return compactInThread(setup, { ...scope, cancelled: () => this.#isClosing || scope.cancelled() }).finally(() =>
+    const writer = writerIdentity()
+    const setup = { index, packs, writer, durability: this.setup.durability, ...input }
+    try {
+      return await compactInThread(setup, { ...scope, cancelled: () => this.#isClosing || scope.cancelled() })
+    } finally {
       this.reader.closeRemoved()
-    )
+      this.#ended.add(writer)
+    }
+  }
+
+  /**
+   * Packs that a compaction of this opening could not give back, as when a rival held the index until the bound: its thread is gone. Done
+   * before the next one and at the end; where that fails too, the next opening does it once this process has ended.
+   */
+  async #freeEnded(): Promise<void> {
+    const ended = new Set(this.#ended)
+    if (
+      this.db.all("SELECT writer FROM packs WHERE writer IS NOT NULL").some((row) => ended.has(String(row["writer"])))
+    ) {
+      await this.db.transactWithRetry(() =>
+        reclaimPacks(this.db, this.setup.directories.packs, (writer) => ended.has(writer))
+      )
+    }
+    for (const writer of ended) this.#ended.delete(writer)
   }
 
   /** Ends what goes on in the background; what was asked for by name is waited for. */
@@ -167,6 +190,7 @@ class OpenStore {
     await this.#commits
     if (this.#pack !== undefined) await releasePack(this.db, this.#pack)
     this.#pack = undefined
+    await this.#freeEnded().catch(() => undefined)
     this.reader.close()
     this.db.close()
   }

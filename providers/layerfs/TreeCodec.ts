@@ -144,6 +144,11 @@ export const decodeTree = (bytes: Buffer): StoredTree => {
   return { linked: bytes[2] === LINKED, entries }
 }
 
+/** What 64 bits of nanoseconds hold ends in the year 2262 (ext4 counts to 2446, xfs and btrfs further): a later time is kept as that. */
+const latestNs = 2n ** 63n - 1n
+const earliestNs = -(2n ** 63n)
+const heldNs = (ns: bigint): bigint => (ns > latestNs ? latestNs : ns < earliestNs ? earliestNs : ns)
+
 export const encodeTimes = (times: readonly StoredTime[]): Buffer => {
   let size = 6
   for (const time of times) size += time.times === null ? 8 : 8 + idLength
@@ -152,7 +157,7 @@ export const encodeTimes = (times: readonly StoredTime[]): Buffer => {
   bytes.writeUInt32LE(times.length, 2)
   let at = 6
   for (const time of times) {
-    bytes.writeBigInt64LE(time.mtimeNs, at)
+    bytes.writeBigInt64LE(heldNs(time.mtimeNs), at)
     at += 8
     if (time.times !== null) {
       bytes.set(idToBytes(time.times), at)
@@ -187,7 +192,7 @@ export const encodeRoot = (root: RootRecord): Buffer => {
   const bytes = Buffer.alloc(12 + idLength)
   bytes.write("R\x01", 0, "latin1")
   bytes.writeUInt16LE(root.mode, 2)
-  bytes.writeBigInt64LE(root.mtimeNs, 4)
+  bytes.writeBigInt64LE(heldNs(root.mtimeNs), 4)
   bytes.set(idToBytes(root.times), 12)
   return bytes
 }

@@ -1,4 +1,5 @@
 /** A state and its history as one file, and in another store. Rules: L10, L13, L8, W14, W15. */
+import { execFileSync } from "node:child_process"
 import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it, vi } from "vitest"
@@ -38,6 +39,17 @@ const state = async (store: LayerStore) => {
 }
 
 describe("bundle", () => {
+  it("L13 L12 a FIFO that stands for a bundle is refused, and the store goes on", async () => {
+    const store = await open(join(scratch(), "s"))
+    const fifo = join(scratch(), "fifo")
+    execFileSync("mkfifo", [fifo])
+    await expect(store.call("importBundle", { source: latin(fifo) })).rejects.toMatchObject({
+      _tag: "BundleRefused",
+      reason: "unreadable"
+    })
+    expect(await store.call("stats", {})).toMatchObject({ commits: 0 })
+  })
+
   it("L13 L14 a large directory comes over with its pages", async () => {
     const store = await open(join(scratch(), "s"))
     const { layer } = await store.call("createEmpty", { name: "e", operationId: "op_e", at: 1 })

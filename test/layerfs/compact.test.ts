@@ -1,6 +1,7 @@
 /** Packs written anew: sizes, beside commits and readers, broken off, killed. Rules: L8, L9, L10, L12, W14, C71. */
 import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import { describe, expect, it, vi } from "vitest"
 import type { LayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { Database } from "../../src/sqlite/Database.ts"
@@ -188,6 +189,36 @@ describe("compaction", () => {
       await expectStates(again, states)
     }
   )
+
+  it("L9 L12 a compaction that meets a rival's long write ends as Busy, and the next one goes on with the packs that it had taken", async () => {
+    const random = seededRandom(seedOf())
+    const store = await open(join(scratch(), "s"))
+    const { states } = await history(store, 5, random)
+    const rival = new DatabaseSync(store.directories.index)
+    let holds = false
+    const refused = await store
+      .call("compact", unbounded, {
+        onProgress: () => {
+          if (!holds) rival.exec("BEGIN IMMEDIATE")
+          holds = true
+        }
+      })
+      .then(
+        () => undefined,
+        (error: { readonly _tag?: string }) => error._tag
+      )
+    expect([holds, refused]).toEqual([true, "Busy"])
+    rival.exec("ROLLBACK")
+    rival.close()
+    const report = await store.call("compact", unbounded)
+    expect(report).toMatchObject({ complete: true, unreadable: 0, packsAfter: 1 })
+    expect(report.objects).toBeGreaterThan(0)
+    // Beside it at most the pack that the next commit takes: a header.
+    const sizes = readdirSync(store.directories.packs).map((name) => statSync(join(store.directories.packs, name)).size)
+    expect(sizes.filter((size) => size > 16)).toEqual([report.bytesAfter])
+    await expectStates(store, states)
+    expect(await store.call("verify", {})).toMatchObject({ ok: true })
+  })
 
   it("L10 a damaged object stays where it is, with its pack; the rest is written anew, and verify names it", async () => {
     const random = seededRandom(seedOf())

@@ -119,6 +119,40 @@ describe.each(["overlay", "copy"] as const)("%s", (projection) => {
   })
 })
 
+describe("times beyond what a store counts to", () => {
+  it("L15 W8 a file dated after the year 2262 is imported, checkpointed and forked with the last time that is counted, and its work is kept", async () => {
+    const { provider, commit } = await shared()
+    const branch = await forkOf(provider, commit)
+    const made = await using(provider, branch, {}, async (workspace) => {
+      await shell(
+        workspace,
+        "echo work > precious && touch -d 2300-01-01T00:00:00 precious . && mkdir far && touch -d 2400-01-01T00:00:00 far"
+      )
+      const outcome = await run(workspace.checkpoint())
+      expect(outcome.outcome).toBe("committed")
+      expect((await run(workspace.checkpoint())).outcome).toBe("unchanged")
+      return outcome
+    })
+    expect(Buffer.from(await run(provider.readAt(branch, "precious"))).toString()).toBe("work\n")
+    const last = String(2n ** 63n - 1n)
+    expect((await run(provider.statAt(branch, "precious"))).mtimeNs).toBe(last)
+    await using(
+      provider,
+      await forkOf(provider, (made as { readonly commit: string }).commit),
+      {},
+      async (workspace) => {
+        expect(await shell(workspace, "cat precious")).toBe("work\n")
+      }
+    )
+    const source = scratch()
+    fs.writeFileSync(join(source, "a"), "a")
+    execFileSync("touch", ["-d", "2300-01-01T00:00:00", join(source, "a"), source])
+    const receipt = await run(provider.importDirectory({ source }))
+    expect((await run(provider.importDirectory({ source }))).root).toBe(receipt.root)
+    expect((await run(provider.statAt(receipt.commit, "a"))).mtimeNs).toBe(last)
+  })
+})
+
 describe("C14 moving a base directory", () => {
   const python = `import os; os.rename("src", "moved")`
   const ways: Readonly<Record<string, (workspace: Workspace) => Promise<boolean>>> = {
