@@ -8,7 +8,7 @@ import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { newId } from "../../src/base/Id.ts"
 import { show } from "../../src/base/PathBytes.ts"
 import type { Durability } from "../../src/sqlite/Database.ts"
-import { HeadMoved, RefNotFound } from "../../src/workspace/WorkspaceError.ts"
+import { HeadMoved, OperationUsed, RefNotFound } from "../../src/workspace/WorkspaceError.ts"
 import type { CheckpointOutcome } from "../../src/workspace/WorkspaceProvider.ts"
 import { storeBytes, type StoredContent, storeFile } from "./FileContent.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
@@ -94,11 +94,26 @@ export interface Edit extends CommitIntent {
   readonly onNewBranch?: BranchRow
 }
 
+export const operationUsed = (operationId: string): OperationUsed =>
+  new OperationUsed({
+    message: "This operation id stands for another request.",
+    remedy:
+      "Use a new operation id for a new request; findOperation says which commit the old one made. Nothing was done.",
+    operationId
+  })
+
+/** What a repeated commit answered, when it was one of this branch. Stores of before do not say of which branch it was. */
+const answerOf = (result: unknown, { branch, operationId }: Edit): CheckpointOutcome => {
+  const { branch: of, ...outcome } = result as { readonly branch?: string } & CheckpointOutcome
+  if (outcome.outcome !== "committed" || (of !== undefined && of !== branch)) throw operationUsed(operationId)
+  return outcome
+}
+
 /** Commits an edit of a branch head. Throws `RefNotFound`, `HeadMoved` and what `edit` throws. */
 export const commitEdit = async (context: CommitContext, input: Edit): Promise<CheckpointOutcome> => {
   const { refs, trees, objects } = context
   const repeated = refs.operation(input.operationId)
-  if (repeated !== undefined) return repeated.result as CheckpointOutcome
+  if (repeated !== undefined) return answerOf(repeated.result, input)
   const branch = refs.branch(input.branch)
   if (branch === undefined) throw refNotFound(input.branch)
   if (input.onNewBranch === undefined && branch.head !== input.expectedHead) {
@@ -165,13 +180,13 @@ const finish = async (
     objects: packed,
     packLengths: objects.packLengths(),
     commit,
-    result: outcome,
+    result: { ...outcome, branch: input.branch },
     ...target
   })
   if (added.kind === "headMoved") throw headMoved(input.branch, input.expectedHead, added.actualHead)
   if (added.kind === "repeated") {
     objects.abandon()
-    return added.result as CheckpointOutcome
+    return answerOf(added.result, input)
   }
   objects.committed()
   crashPoint("layerfs.commit.committed")

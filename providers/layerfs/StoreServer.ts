@@ -8,8 +8,8 @@ import { newId } from "../../src/base/Id.ts"
 import { join, type TreePath } from "../../src/base/PathBytes.ts"
 import { fullProfile } from "../../src/workspace/TreeDigest.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
-import type { CompactReport, Progress } from "../../src/workspace/WorkspaceProvider.ts"
-import { commitChanges, type CommitContext, commitEdit, refNotFound } from "./CommitBuilder.ts"
+import type { CompactReport, ImportReceipt, Progress } from "../../src/workspace/WorkspaceProvider.ts"
+import { commitChanges, type CommitContext, commitEdit, operationUsed, refNotFound } from "./CommitBuilder.ts"
 import { checkpoint, preview } from "./Checkpoint.ts"
 import { contentDigestOf } from "./ContentDigest.ts"
 import { digestOfRoot } from "./RootDigest.ts"
@@ -210,6 +210,13 @@ const look = (store: OpenStore, ref: string, path: TreePath, follow: boolean): F
   return { path: resolved, entry }
 }
 
+/** What a repeated import answered, when it was one. */
+const receiptOf = (result: unknown, operationId: string): ImportReceipt => {
+  const receipt = result as ImportReceipt
+  if (receipt.layer === undefined) throw operationUsed(operationId)
+  return receipt
+}
+
 const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
   const { refs, trees, reader } = store
   const history = ({ cancelled }: CallScope): History => ({ refs, trees, reader, cancelled })
@@ -218,25 +225,26 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
   const fork: Calls["fork"] = async ({ from, name, operationId }) => {
     const repeated = operationId === undefined ? undefined : refs.operation(operationId)
     if (repeated !== undefined) {
-      const branch = refs.branch((repeated.result as { branch: string }).branch)
-      if (branch !== undefined) return branch
+      const { branch, ...rest } = repeated.result as { readonly branch?: string }
+      const row = branch === undefined || Object.keys(rest).length > 0 ? undefined : refs.branch(branch)
+      if (row === undefined || row.base !== from) throw operationUsed(operationId!)
+      return row
     }
     const commit = store.resolve(from)
     const row = { id: newId("branch"), project: commit.project, name, base: from, head: commit.id }
-    // An id that stands for a commit already stays that commit's.
-    await refs.fork(row, repeated === undefined ? operationId : undefined)
+    await refs.fork(row, operationId)
     return row
   }
   return {
     storeId: () => refs.storeId(),
     importDirectory: async (input, scope) => {
       const repeated = refs.operation(input.operationId)
-      if (repeated !== undefined) return repeated.result as never
+      if (repeated !== undefined) return receiptOf(repeated.result, input.operationId)
       return store.import(scope, (context) => importDirectory(context, input))
     },
     createEmpty: async (input, scope) => {
       const repeated = refs.operation(input.operationId)
-      if (repeated !== undefined) return repeated.result as never
+      if (repeated !== undefined) return receiptOf(repeated.result, input.operationId)
       return store.import(scope, (context) => createEmpty(context, input))
     },
     fork,

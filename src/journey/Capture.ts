@@ -66,15 +66,18 @@ const commitOf = (scene: CaptureScene, turn: TurnRecord, operationId: string, pl
   })
 
 /**
- * A workspace of this branch that an earlier process left: its files become the commit of this operation, unless there is
- * one already; either way it is closed (W12, W23).
+ * A workspace of this branch that an earlier process left: its files become the commit of this operation, or, where the process
+ * had made that commit, one of their own; either way they are kept and it is closed (W12, W23).
  */
 const recoverLeft = (scene: CaptureScene, operationId: string) =>
   Effect.gen(function* () {
     const workspaces = yield* Workspaces
     for (const left of yield* workspaces.left) {
       if (left.branch !== scene.branch) continue
-      yield* workspaces.recover(left.id, { operationId, message: `${scene.route}: recovered after a crash` })
+      const message = `${scene.route}: recovered after a crash`
+      yield* workspaces
+        .recover(left.id, { operationId, message })
+        .pipe(Effect.catchTag("OperationUsed", () => workspaces.recover(left.id, { message })))
     }
   })
 

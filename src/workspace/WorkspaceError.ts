@@ -157,6 +157,12 @@ export class PatternTooSlow extends Schema.TaggedError<PatternTooSlow>()("Patter
   limitMs: Schema.Number
 }) {}
 
+/** The operation id stands for another request of this store: a commit of another branch, an import, a fork. Nothing was done. */
+export class OperationUsed extends Schema.TaggedError<OperationUsed>()("OperationUsed", {
+  ...errorFields("OPERATION_USED"),
+  operationId: Schema.String
+}) {}
+
 /** The head was not moved: `to` is of another project, or was never a state of this branch, or there is nothing to take back. */
 export class MoveRefused extends Schema.TaggedError<MoveRefused>()("MoveRefused", {
   ...errorFields("MOVE_REFUSED"),
@@ -235,6 +241,7 @@ export const workspaceErrors = {
   ImportRefused,
   QueryInvalid,
   PatternTooSlow,
+  OperationUsed,
   MoveRefused,
   NotText,
   ObjectDamaged,

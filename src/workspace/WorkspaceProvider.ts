@@ -76,6 +76,7 @@ export type StoreError =
   | E.StoreLocation
   | E.ObjectDamaged
   | E.StoreQuotaExceeded
+  | E.OperationUsed
   | E.FileSystemFailure
 
 /** What a moved head may fail with; then nothing moved. */

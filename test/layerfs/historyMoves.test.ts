@@ -148,6 +148,39 @@ describe("reset and undo", () => {
   })
 })
 
+describe("operation ids", () => {
+  it("W10 G75 an id that stands for another request is refused by name, whatever asks with it, and nothing is done", async () => {
+    const { fs, branch, base, reset } = await seeded()
+    const other = (await run(fs.fork(base, { name: "other", operationId: "op_fork" }))).id
+    const apply = (to: string, operationId: string) =>
+      fs.applyTo(to, [{ op: "write", path: "f", bytes: "x" }], { operationId })
+    const first = await run(apply(branch, "op_commit"))
+    expect(await run(apply(branch, "op_commit"))).toEqual(first)
+    await reset(base, (first as { readonly commit: string }).commit, { operationId: "op_reset" })
+    const source = scratch()
+    const receipt = await run(fs.importDirectory({ source, operationId: "op_import" }))
+    expect(await run(fs.importDirectory({ source, operationId: "op_import" }))).toEqual(receipt)
+    expect((await run(fs.fork(base, { name: "other", operationId: "op_fork" }))).id).toBe(other)
+    const used = { _tag: "OperationUsed", code: "OPERATION_USED" }
+    const before = (await run(fs.stats)).commits
+    for (const id of ["op_commit", "op_fork", "op_reset", "op_import"]) {
+      expect(await failure(apply(other, id)), id).toMatchObject({ ...used, operationId: id })
+    }
+    for (const id of ["op_fork", "op_reset", "op_import"]) {
+      expect(await failure(apply(branch, id)), id).toMatchObject({ ...used, operationId: id })
+    }
+    for (const id of ["op_commit", "op_reset", "op_import"]) {
+      expect(await failure(fs.fork(base, { operationId: id })), id).toMatchObject(used)
+    }
+    expect(await failure(fs.fork(branch, { operationId: "op_fork" }))).toMatchObject(used)
+    for (const id of ["op_commit", "op_reset", "op_fork"]) {
+      expect(await failure(fs.importDirectory({ source, operationId: id })), id).toMatchObject(used)
+    }
+    expect((await run(fs.stats)).commits).toBe(before)
+    for (const one of [branch, other]) expect((await run(fs.branch(one))).head).toBe(base)
+  })
+})
+
 describe("rewind", () => {
   it("L7 is a fork of a state that the branch has had; the branch stays, and what it never had is refused", async () => {
     const { fs, branch, base, head, text } = await seeded()

@@ -47,6 +47,22 @@ describe.each(["overlay", "copy"] as const)("%s", (projection) => {
     expect(await failure(provider.recover(id))).toMatchObject({ _tag: "RefNotFound" })
   })
 
+  it("W10 W12 an id that stands for the checkpoint before the end is refused, and what was changed after it is kept", async () => {
+    const { provider, commit } = await ground({ a: "a" })
+    const branch = await forkOf(provider, commit)
+    const id = await using(provider, branch, { projection }, async (workspace) => {
+      await shell(workspace, "echo first > a")
+      await run(workspace.checkpoint({ operationId: "op_saved" }))
+      await shell(workspace, "echo second > a")
+      return workspace.id
+    })
+    expect(await failure(provider.recover(id, { operationId: "op_saved" }))).toMatchObject({ _tag: "OperationUsed" })
+    expect((await run(provider.left)).map((left) => left.id)).toEqual([id])
+    const { branch: recovered } = await run(provider.recover(id, { operationId: "op_other" }))
+    expect(await treeAt(provider, recovered)).toEqual({ a: "second\n" })
+    expect(await run(provider.findOperation("op_other"))).toMatchObject({ state: "recorded" })
+  })
+
   it("W12 C33 a discard is recorded with its reason, and follows no link out of the tree, whatever modes were left", async () => {
     const { provider, commit, store, root } = await ground({ a: "a" })
     const outside = join(root, "outside")

@@ -31,7 +31,8 @@ afterEach(async () => {
   for (const place of places.splice(0)) for (const name of ["stage", "payments"]) await switchOff(place, name)
 })
 
-const quick: OperationsOptions = { backoff: 1, times: 4 }
+// The stage stands still about 30 ms after it was told to: a quarter of a second is asked for.
+const quick: OperationsOptions = { backoff: 1, times: 8 }
 
 interface Ground {
   readonly scene: Scene
