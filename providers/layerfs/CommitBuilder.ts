@@ -147,6 +147,8 @@ const finish = async (
   written: { root: CommitRow["root"]; times: CommitRow["times"] }
 ): Promise<CheckpointOutcome> => {
   const { refs, objects, trees } = context
+  // Before the flush, while what was written is still at hand as it is.
+  const changedPaths = diffTrees(trees, base.root, written.root).length
   const packed = objects.flush()
   crashPoint("layerfs.commit.packSynced")
   const { message, at, operationId, actor } = input
@@ -166,7 +168,7 @@ const finish = async (
     commit: commit.id,
     root: written.root,
     operationId,
-    changedPaths: diffTrees(trees, base.root, written.root).length,
+    changedPaths,
     linkSplit: input.linkSplit.map(show),
     live: input.live,
     ...(input.quiesced === undefined ? {} : { quiesced: input.quiesced }),

@@ -16,7 +16,7 @@ import type { Digest } from "../../src/base/Digest.ts"
 import type { Database, Durability } from "../../src/sqlite/Database.ts"
 import type { CompactReport, Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { CompactPlan, type PlannedObject } from "./CompactPlan.ts"
-import { chainBytes, deltaFrame, deltaPayload, wholeFrame } from "./Frame.ts"
+import { chainBytes, deltaFrame, deltaOf, wholeFrame } from "./Frame.ts"
 import { frameGroup } from "./Group.ts"
 import { idToBytes } from "./ObjectId.ts"
 import { ObjectReader } from "./ObjectReader.ts"
@@ -228,7 +228,9 @@ class UnitRun {
       }
       const raw = this.#read(object)
       if (raw === undefined) continue
-      const frame = (newer?.line === line && newer.version !== version ? this.#delta(raw, newer) : undefined) ?? {
+      const frame = (newer?.line === line && newer.version !== version
+        ? this.#delta(object, raw, newer)
+        : undefined) ?? {
         bytes: wholeFrame(raw, level),
         depth: 0,
         cost: raw.length
@@ -245,7 +247,11 @@ class UnitRun {
   }
 
   /** The older version as what differs from the newer; undefined where that saves too little or costs readers too much. */
-  #delta(raw: Buffer, newer: Newer): { bytes: Buffer; depth: number; cost: number } | undefined {
+  #delta(
+    { kind }: PlannedObject,
+    raw: Buffer,
+    newer: Newer
+  ): { bytes: Buffer; depth: number; cost: number } | undefined {
     const cost = newer.cost + raw.length
     if (raw.length < smallestDelta || newer.depth >= depthBound || cost > chainBytes) return undefined
     let base: Buffer
@@ -255,9 +261,10 @@ class UnitRun {
       if ((error as { _tag?: string })._tag !== "ObjectDamaged") throw error
       return undefined
     }
-    const payload = deltaPayload(raw, base, level)
+    const delta = deltaOf(kind, raw, base, level)
+    if (delta === undefined) return undefined
     const back = newer.at === undefined ? undefined : this.#openBytes - newer.at
-    const bytes = deltaFrame(raw.length, back === undefined ? { id: newer.id } : { back }, payload)
+    const bytes = deltaFrame(raw.length, back === undefined ? { ids: [newer.id] } : { back }, delta)
     return isWorthIt(bytes, raw) ? { bytes, depth: newer.depth + 1, cost } : undefined
   }
 

@@ -10,6 +10,7 @@
  */
 import type { Digest } from "../../src/base/Digest.ts"
 import { maxChunk } from "./Chunker.ts"
+import type { Like } from "./ObjectStore.ts"
 import { idFromBytes, idLength, idOf, idToBytes } from "./ObjectId.ts"
 
 export interface PageEntry {
@@ -80,7 +81,7 @@ export const endsPage = (id: Digest, count: number): boolean =>
 /** What is needed to keep objects: see ObjectStore. */
 export interface ObjectSink {
   readonly has: (id: Digest) => boolean
-  readonly writeKnown: (kind: "blob" | "chunk" | "list", id: Digest, bytes: Buffer, like?: Digest) => void
+  readonly writeKnown: (kind: "blob" | "chunk" | "list", id: Digest, bytes: Buffer, like?: Like) => void
 }
 
 /** Writes one page; `like` is the page that stood at its place. */

@@ -11,6 +11,7 @@ import { type ChunkList, replaceEntries } from "./ChunkList.ts"
 import { chunkEnd, isHoleAt, maxChunk } from "./Chunker.ts"
 import { EntryMerger, holeId, isHole, type ObjectSink, PageBuilder, type PageEntry } from "./ContentPages.ts"
 import { idOf, inlineLimit } from "./ObjectId.ts"
+import type { Like } from "./ObjectStore.ts"
 
 export interface StoredContent {
   readonly id: Digest
@@ -21,7 +22,7 @@ export interface StoredContent {
 export type ReadBytes = (into: Buffer, at: number, length: number, offset: number) => number
 
 /** Stores one whole object; the bytes may be used again by the caller. */
-const storeObject = (sink: ObjectSink, kind: "blob" | "chunk", bytes: Buffer, like?: Digest): Digest => {
+const storeObject = (sink: ObjectSink, kind: "blob" | "chunk", bytes: Buffer, like?: Like): Digest => {
   const id = idOf(bytes)
   if (!sink.has(id)) sink.writeKnown(kind, id, Buffer.from(bytes), like)
   return id
@@ -200,19 +201,27 @@ export const readSpliced =
     return done
   }
 
-/** The old chunk that has most in common with the new one from `begin` to `end`: the one at its begin or the one at its end. */
-const likeOf = (list: ChunkList, splice: Splice, begin: number, end: number): Digest | undefined => {
+/** Of an old chunk with fewer bytes than these the new one repeats them instead. */
+const worthNaming = 2048
+
+/** The old chunks that the new one from `begin` to `end` has bytes of, in order. Where it has none, the one at its place. */
+const likesOf = (list: ChunkList, splice: Splice, begin: number, end: number): readonly Digest[] => {
   const { offset, deleteCount, bytes } = splice
-  /** Where a byte was before; of a new one, the place that it came to. */
-  const before = (at: number): number =>
-    Math.min(list.size - 1, at < offset ? at : Math.max(offset, at - bytes.length + deleteCount))
-  const [from, to] = [before(begin), before(end - 1) + 1]
-  const first = list.chunkAt(from)
-  const last = list.chunkAt(to - 1)
-  const inFirst = Math.min(to, first.start + first.entry.length) - from
-  const inLast = to - Math.max(from, last.start)
-  const like = (inLast > inFirst ? last : first).entry
-  return isHole(like) ? undefined : like.id
+  const common = new Map<Digest, number>()
+  const add = (from: number, to: number): void => {
+    for (let at = from; at < to; ) {
+      const { entry, start } = list.chunkAt(at)
+      const stop = Math.min(to, start + entry.length)
+      if (!isHole(entry)) common.set(entry.id, (common.get(entry.id) ?? 0) + stop - at)
+      at = stop
+    }
+  }
+  add(begin, Math.min(end, offset))
+  const moved = deleteCount - bytes.length
+  add(Math.max(begin, offset + bytes.length) + moved, end + moved)
+  if (common.size === 0) add(Math.min(offset, list.size - 1), Math.min(offset, list.size - 1) + 1)
+  const most = Math.max(...common.values())
+  return [...common].flatMap(([id, length]) => (length === most || length >= worthNaming ? [id] : []))
 }
 
 /**
@@ -265,8 +274,8 @@ export const spliceChunks = (sink: ObjectSink, list: ChunkList, splice: Splice):
     const chunk = window.next()
     if (chunk === null) merger.add({ length: maxChunk, id: holeId })
     else {
-      const like = likeOf(list, splice, begin, window.position)
-      merger.add({ length: chunk.length, id: storeObject(sink, "chunk", chunk, like) })
+      const likes = likesOf(list, splice, begin, window.position)
+      merger.add({ length: chunk.length, id: storeObject(sink, "chunk", chunk, likes) })
     }
   }
   merger.end()

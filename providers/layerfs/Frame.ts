@@ -5,12 +5,16 @@
  *
  * frame: kind u8 · length of the object, varint · length of the payload, varint · the base · payload
  *        kind 0: stored as it is, 1: zstd, 2: zstd with a base named by its 32-byte id, 3: zstd with a base in the same group,
- *        named by how many bytes before this frame it begins (varint). A zstd payload is without zstd's four magic bytes.
+ *        named by how many bytes before this frame it begins (varint), 4 (from format 3 on): a patch (Patch.ts) of several bases,
+ *        one behind the other: their number u8 and their ids, 5: a patch of a base in the same group, named like that of 3.
+ *        A zstd payload is without zstd's four magic bytes.
  * Ids survive a compaction, places do not; a group moves as a whole or not at all, so a place inside of it is as good as an id.
  */
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib"
 import type { Digest } from "../../src/base/Digest.ts"
+import type { ObjectKind } from "./ObjectStore.ts"
 import { idFromBytes, idLength, idToBytes } from "./ObjectId.ts"
+import { applyPatch, patchPayload, varint, VarintReader, zstdMagic as magic } from "./Patch.ts"
 
 /** Bytes that a chain of deltas may make a reader decode, all its objects together (about 10 ms on one core). */
 export const chainBytes = 8 * 1024 * 1024
@@ -20,29 +24,22 @@ export const chainDepth = 32
 export const longestChain = 1000
 
 const largest = 64 * 1024 * 1024
-const [plain, zstd, onId, onPlace] = [0, 1, 2, 3]
-const magic = Buffer.from([0x28, 0xb5, 0x2f, 0xfd])
+const [plain, zstd, onId, onPlace, patchOfIds, patchOfPlace] = [0, 1, 2, 3, 4, 5]
+/** Objects that a patch is made from at most. */
+export const mostBases = 4
 
-/** What a frame's base is: another object, or the frame that begins this many bytes before it. */
-export type FrameBase = { readonly id: Digest } | { readonly back: number }
+/** What a frame's base is: other objects, one behind the other, or the frame that begins this many bytes before it. */
+export type FrameBase = { readonly ids: readonly Digest[] } | { readonly back: number }
 
 export interface Frame {
   readonly rawLength: number
   readonly base: FrameBase | undefined
-  readonly isPlain: boolean
+  readonly form: "plain" | "zstd" | "patch"
   /** May be shorter than `payloadLength` when fewer bytes were given. */
   readonly payload: Buffer
   readonly payloadLength: number
   /** Bytes before the payload. */
   readonly headLength: number
-}
-
-const varint = (value: number): number[] => {
-  const bytes: number[] = []
-  let rest = value
-  for (; rest > 0x7f; rest = Math.floor(rest / 128)) bytes.push((rest & 0x7f) | 0x80)
-  bytes.push(rest)
-  return bytes
 }
 
 /** The window must hold base and object, or the base's far end is out of reach (RFC 8878, 3.1.1.1.2). */
@@ -76,54 +73,78 @@ export const wholeFrame = (bytes: Buffer, level: number): Buffer => {
   return encode(plain, bytes.length, [], bytes)
 }
 
-/** The payload of a delta: to be framed once its base's place is known. */
-export const deltaPayload = (bytes: Buffer, base: Buffer, level: number): Buffer =>
-  zstdCompressSync(bytes, deltaOptions(base, bytes.length, level)).subarray(magic.length)
+/** What makes an object out of its base: to be framed once the base's place is known. */
+export interface Delta {
+  readonly isPatch: boolean
+  readonly payload: Buffer
+}
 
-export const deltaFrame = (rawLength: number, base: FrameBase, payload: Buffer): Buffer =>
-  "id" in base
-    ? encode(onId, rawLength, idToBytes(base.id), payload)
-    : encode(onPlace, rawLength, varint(base.back), payload)
+/**
+ * New bytes that a patch may hold at most. Ids and times in directories and lists are noise, which zstd makes no smaller; what is
+ * written by people it does, with the base as dictionary. A patch of several bases saves what no other form could.
+ */
+const patchBound = (kind: ObjectKind, length: number, bases: number): number => {
+  if (bases > 1) return length / 2
+  if (kind === "blob") return 96
+  return kind === "chunk" ? length / 4 : 2048
+}
+
+/** The smaller or faster way from base to object; undefined when `bases` is more than one and they have little in common with it. */
+export const deltaOf = (kind: ObjectKind, bytes: Buffer, base: Buffer, level: number, bases = 1): Delta | undefined => {
+  const patch = patchPayload(bytes, base, patchBound(kind, bytes.length, bases))
+  if (patch !== undefined) return { isPatch: true, payload: patch }
+  if (bases > 1) return undefined
+  return {
+    isPatch: false,
+    payload: zstdCompressSync(bytes, deltaOptions(base, bytes.length, level)).subarray(magic.length)
+  }
+}
+
+export const deltaFrame = (rawLength: number, base: FrameBase, { isPatch, payload }: Delta): Buffer => {
+  if (!("ids" in base)) return encode(isPatch ? patchOfPlace : onPlace, rawLength, varint(base.back), payload)
+  const ids = base.ids.map(idToBytes)
+  return isPatch
+    ? encode(patchOfIds, rawLength, Buffer.concat([Uint8Array.from([ids.length]), ...ids]), payload)
+    : encode(onId, rawLength, ids[0]!, payload)
+}
 
 /** The head of the frame that begins at `at`; undefined when it is damaged. */
 export const parseFrame = (bytes: Buffer, at = 0): Frame | undefined => {
-  let position = at + 1
-  const number = (): number => {
-    let value = 0
-    for (let scale = 1; ; scale *= 128) {
-      const byte = bytes[position++]
-      if (byte === undefined || scale > 2 ** 35) return Number.NaN
-      value += (byte & 0x7f) * scale
-      if (byte < 0x80) return value
-    }
-  }
+  const numbers = new VarintReader(bytes, at + 1)
   const kind = bytes[at]
-  const rawLength = number()
-  const payloadLength = number()
+  const rawLength = numbers.next()
+  const payloadLength = numbers.next()
   let base: FrameBase | undefined
-  if (kind === onId) {
-    if (position + idLength > bytes.length) return undefined
-    base = { id: idFromBytes(bytes, position) }
-    position += idLength
-  } else if (kind === onPlace) {
-    base = { back: number() }
+  if (kind === onId || kind === patchOfIds) {
+    const count = kind === onId ? 1 : bytes[numbers.position++]
+    if (count === undefined || count < 1 || count > mostBases) return undefined
+    const from = numbers.position
+    numbers.position += count * idLength
+    if (numbers.position > bytes.length) return undefined
+    base = { ids: Array.from({ length: count }, (_, n) => idFromBytes(bytes, from + n * idLength)) }
+  } else if (kind === onPlace || kind === patchOfPlace) {
+    base = { back: numbers.next() }
     if (!(base.back > 0)) return undefined
   } else if (kind !== plain && kind !== zstd) return undefined
   if (!(rawLength <= largest) || !(payloadLength <= largest)) return undefined
+  const { position } = numbers
   const payload = bytes.subarray(position, position + payloadLength)
-  return { rawLength, base, isPlain: kind === plain, payload, payloadLength, headLength: position - at }
+  const form = kind === plain ? "plain" : kind === patchOfIds || kind === patchOfPlace ? "patch" : "zstd"
+  return { rawLength, base, form, payload, payloadLength, headLength: position - at }
 }
 
 /** The object, or undefined when frame or base are damaged. It is not checked against its id here. */
 export const openFrame = (frame: Frame, base: Buffer | undefined): Buffer | undefined => {
-  if (frame.payload.length !== frame.payloadLength) return undefined
-  if (frame.isPlain) return frame.payloadLength === frame.rawLength ? frame.payload : undefined
+  const { payload, payloadLength, rawLength, form } = frame
+  if (payload.length !== payloadLength) return undefined
+  if (form === "plain") return payloadLength === rawLength ? payload : undefined
+  if (form === "patch") return base === undefined ? undefined : applyPatch(payload, base, rawLength)
   try {
-    const raw = zstdDecompressSync(Buffer.concat([magic, frame.payload]), {
-      maxOutputLength: Math.max(frame.rawLength, 1),
+    const raw = zstdDecompressSync(Buffer.concat([magic, payload]), {
+      maxOutputLength: Math.max(rawLength, 1),
       ...(base === undefined ? {} : { dictionary: base })
     })
-    return raw.length === frame.rawLength ? raw : undefined
+    return raw.length === rawLength ? raw : undefined
   } catch {
     return undefined
   }

@@ -6,8 +6,8 @@
 import { existsSync } from "node:fs"
 import { Database, type Durability, type Migration, type Row, StoreMoved } from "../../src/sqlite/Database.ts"
 
-/** The version of the whole on-disk format: index and packs. 2 came with frames; packs of format 1 stay readable. */
-export const formatVersion = 2
+/** The version of the whole on-disk format: index and packs. 2 came with frames, 3 with patches; packs of before stay readable. */
+export const formatVersion = 3
 
 const migrations: readonly Migration[] = [
   {
@@ -87,6 +87,11 @@ const migrations: readonly Migration[] = [
     version: 5,
     name: "packs that a compaction wrote",
     sql: "ALTER TABLE packs ADD COLUMN compacted INTEGER NOT NULL DEFAULT 0;"
+  },
+  {
+    version: 6,
+    name: "patches",
+    sql: "UPDATE store SET format = 3;"
   }
 ]
 

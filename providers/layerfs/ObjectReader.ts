@@ -38,6 +38,16 @@ export interface Decoded {
   readonly cost: number
 }
 
+/** Several objects, one behind the other, as the base of one. */
+export const joined = (parts: readonly Decoded[]): Decoded =>
+  parts.length === 1
+    ? parts[0]!
+    : {
+        raw: Buffer.concat(parts.map((part) => part.raw)),
+        depth: Math.max(...parts.map((part) => part.depth)),
+        cost: parts.reduce((sum, part) => sum + part.cost, 0)
+      }
+
 type Find = (id: Digest) => Place | undefined
 
 const placeOf = (row: Record<string, unknown>): Place => ({
@@ -96,11 +106,11 @@ export class ObjectReader {
     return raw?.length === place.length && idOf(raw) === id ? raw : this.read(id)
   }
 
-  /** Same, with what it cost. `find` knows where objects lie that the index does not know yet. */
-  readCosted(id: Digest, find: Find): Decoded {
+  /** Same, with what it cost. `find` knows where objects lie that the index does not know yet, `seen` where it lay a moment ago. */
+  readCosted(id: Digest, find: Find, seen?: Place): Decoded {
     for (let attempt = 1; ; attempt += 1) {
       this.#missed = false
-      const place = find(id)
+      const place = attempt === 1 && seen !== undefined ? seen : find(id)
       if (place === undefined) throw damaged(id)
       const decoded = this.decodeAt(place, find)
       if (decoded !== undefined && decoded.raw.length === place.length && idOf(decoded.raw) === id) return decoded
@@ -111,6 +121,11 @@ export class ObjectReader {
 
   /** The bytes at a place, not compared with any id; undefined when they cannot be had. */
   decodeAt(place: Place, find: Find = this.#find): Decoded | undefined {
+    return this.#decode(place, find, { frames: longestChain })
+  }
+
+  /** `left` bounds the frames that are opened, all bases together. */
+  #decode(place: Place, find: Find, left: { frames: number }): Decoded | undefined {
     const chain: { readonly key: string; readonly frame: Frame }[] = []
     let decoded: Decoded | undefined
     for (let at = place; decoded === undefined; ) {
@@ -124,10 +139,16 @@ export class ObjectReader {
       decoded = this.#frames.get(key)
       if (decoded !== undefined) break
       const frame = this.#frame(at)
-      if (frame === undefined || chain.length > longestChain) return undefined
+      if (frame === undefined || --left.frames < 0) return undefined
       chain.push({ key, frame })
-      if (frame.base === undefined) break
-      const next = "id" in frame.base ? find(frame.base.id) : { ...at, offset: at.offset - frame.base.back, length: 0 }
+      const { base } = frame
+      if (base === undefined) break
+      if ("ids" in base && base.ids.length > 1) {
+        decoded = this.#joined(base.ids, find, left)
+        if (decoded === undefined) return undefined
+        break
+      }
+      const next = "ids" in base ? find(base.ids[0]!) : { ...at, offset: at.offset - base.back, length: 0 }
       if (next === undefined || next.offset < 0) return undefined
       at = next
     }
@@ -143,6 +164,18 @@ export class ObjectReader {
       this.#frames.put(key, decoded, raw.length)
     }
     return decoded
+  }
+
+  /** Several bases, one behind the other. */
+  #joined(ids: readonly Digest[], find: Find, left: { frames: number }): Decoded | undefined {
+    const parts: Decoded[] = []
+    for (const id of ids) {
+      const place = find(id)
+      const part = place === undefined ? undefined : this.#decode(place, find, left)
+      if (part === undefined) return undefined
+      parts.push(part)
+    }
+    return joined(parts)
   }
 
   #group(place: Place): Buffer | undefined {

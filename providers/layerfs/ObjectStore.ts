@@ -12,6 +12,9 @@ import type { Digest } from "../../src/base/Digest.ts"
  */
 export type ObjectKind = "blob" | "tree" | "times" | "list" | "chunk"
 
+/** What an object is probably similar to: one other, or several, one behind the other, as where two pieces became one. */
+export type Like = Digest | readonly Digest[]
+
 export interface ObjectStore {
   readonly has: (id: Digest) => boolean
   /** The whole object, checked against its id before a byte is returned. Throws `ObjectDamaged`, `StorageFailure`. */
@@ -22,11 +25,11 @@ export interface ObjectStore {
    * Adds an object to the open group; nothing is durable before `flush`. Returns its id.
    * An object already stored (or already in the group) costs a hash and a lookup. `like` names an object that is probably
    * similar (the version before of the same path, the directory before the edit, the chunk at the same place): a hint, which
-   * changes at most how the object is stored. It need not exist.
+   * changes at most how the object is stored. None of them need exist.
    */
-  readonly write: (kind: ObjectKind, bytes: Buffer, like?: Digest) => Digest
+  readonly write: (kind: ObjectKind, bytes: Buffer, like?: Like) => Digest
   /** Same, for content whose id is already known (computed while streaming). */
-  readonly writeKnown: (kind: ObjectKind, id: Digest, bytes: Buffer, like?: Digest) => void
+  readonly writeKnown: (kind: ObjectKind, id: Digest, bytes: Buffer, like?: Like) => void
   /**
    * Makes everything written since the last flush durable: pack bytes, fsync of the pack (and its directory when new).
    * The rows that index them are returned for the caller's one SQLite commit, which also moves the head.

@@ -6,11 +6,11 @@
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import type { Digest } from "../../src/base/Digest.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
-import { chainBytes, chainDepth, deltaFrame, deltaPayload, wholeFrame } from "./Frame.ts"
+import { chainBytes, chainDepth, deltaFrame, deltaOf, mostBases, wholeFrame } from "./Frame.ts"
 import { frameGroup, groupTarget } from "./Group.ts"
 import { idOf, idToBytes } from "./ObjectId.ts"
-import { type Decoded, damaged, type ObjectReader, verifyObjects } from "./ObjectReader.ts"
-import type { ObjectKind, ObjectStore, PackedObject, Place } from "./ObjectStore.ts"
+import { type Decoded, damaged, joined, type ObjectReader, verifyObjects } from "./ObjectReader.ts"
+import type { Like, ObjectKind, ObjectStore, PackedObject, Place } from "./ObjectStore.ts"
 import type { PackAppender } from "./PackFile.ts"
 
 const kinds: readonly ObjectKind[] = ["blob", "tree", "times", "list", "chunk"]
@@ -67,13 +67,8 @@ export class ObjectWriter implements ObjectStore {
   }
 
   read(id: Digest): Buffer {
-    return this.#costed(id).raw
-  }
-
-  #costed(id: Digest): Decoded {
     const pending = this.#pending.get(id)
-    if (pending === undefined || "pack" in pending) return this.#reader.readCosted(id, this.#find)
-    return { raw: pending.bytes, depth: pending.depth, cost: pending.cost }
+    return pending !== undefined && "bytes" in pending ? pending.bytes : this.#reader.readCosted(id, this.#find).raw
   }
 
   size(id: Digest): number {
@@ -84,15 +79,16 @@ export class ObjectWriter implements ObjectStore {
     return place.length
   }
 
-  write(kind: ObjectKind, bytes: Buffer, like?: Digest): Digest {
+  write(kind: ObjectKind, bytes: Buffer, like?: Like): Digest {
     const id = idOf(bytes)
     this.writeKnown(kind, id, bytes, like)
     return id
   }
 
-  writeKnown(kind: ObjectKind, id: Digest, bytes: Buffer, like?: Digest): void {
+  writeKnown(kind: ObjectKind, id: Digest, bytes: Buffer, like?: Like): void {
     if (this.has(id)) return
-    if (like !== undefined && this.#writeDelta(kind, id, bytes, like)) return
+    const likes = typeof like === "string" ? [like] : (like?.slice(0, mostBases) ?? [])
+    if (likes.length > 0 && this.#writeDelta(kind, id, bytes, likes)) return
     const object = { id, kind, bytes, depth: 0, cost: bytes.length }
     if (kind === "chunk") return this.#addFrame(object, wholeFrame(bytes, level))
     if (this.#openBytes > 0 && this.#openBytes + bytes.length > groupTarget) this.#seal()
@@ -102,25 +98,40 @@ export class ObjectWriter implements ObjectStore {
   }
 
   /** False where it would save too little, or make reading cost too much: then the object is stored whole. */
-  #writeDelta(kind: ObjectKind, id: Digest, bytes: Buffer, like: Digest): boolean {
-    if (bytes.length < smallestDelta || bytes.length > chainBytes / 2 || !this.has(like)) return false
-    const size = this.size(like)
-    if (size === 0 || size + bytes.length > chainBytes) return false
-    let base: Decoded
+  #writeDelta(kind: ObjectKind, id: Digest, bytes: Buffer, likes: readonly Digest[]): boolean {
+    if (bytes.length < smallestDelta || bytes.length > chainBytes / 2) return false
+    const bases = this.#basesOf(likes, chainBytes - bytes.length)
+    if (bases === undefined) return false
+    const cost = bases.cost + bytes.length
+    if (bases.depth >= chainDepth || cost > chainBytes) return false
+    const delta = deltaOf(kind, bytes, bases.raw, level, likes.length)
+    if (delta === undefined) return this.#writeDelta(kind, id, bytes, likes.slice(0, 1))
+    const frame = deltaFrame(bytes.length, { ids: likes }, delta)
+    if (!isWorthIt(frame, bytes)) return false
+    this.#addFrame({ id, kind, bytes, depth: bases.depth + 1, cost }, frame)
+    return true
+  }
+
+  /** Undefined where one is missing or damaged, which is no reason to refuse what is sound, or where they are longer than `most`. */
+  #basesOf(likes: readonly Digest[], most: number): Decoded | undefined {
+    const parts: Decoded[] = []
+    let length = 0
     try {
-      base = this.#costed(like)
+      for (const id of likes) {
+        const at = this.#pending.get(id) ?? this.#reader.place(id)
+        if (at === undefined) return undefined
+        const isWaiting = "bytes" in at
+        length += isWaiting ? at.bytes.length : at.length
+        if (length > most) return undefined
+        parts.push(
+          isWaiting ? { raw: at.bytes, depth: at.depth, cost: at.cost } : this.#reader.readCosted(id, this.#find, at)
+        )
+      }
     } catch (error) {
-      // A damaged base is no reason to refuse what is sound.
-      if ((error as { _tag?: string })._tag === "ObjectDamaged") return false
+      if ((error as { _tag?: string })._tag === "ObjectDamaged") return undefined
       throw error
     }
-    const cost = base.cost + bytes.length
-    if (base.depth >= chainDepth || cost > chainBytes) return false
-    const payload = deltaPayload(bytes, base.raw, level)
-    const frame = deltaFrame(bytes.length, { id: like }, payload)
-    if (!isWorthIt(frame, bytes)) return false
-    this.#addFrame({ id, kind, bytes, depth: base.depth + 1, cost }, frame)
-    return true
+    return length === 0 ? undefined : joined(parts)
   }
 
   #addFrame(object: Waiting, frame: Buffer): void {

@@ -4,12 +4,12 @@
  */
 import type { Digest } from "../../src/base/Digest.ts"
 import { idOf } from "../../providers/layerfs/ObjectId.ts"
-import type { ObjectKind, ObjectStore } from "../../providers/layerfs/ObjectStore.ts"
+import type { Like, ObjectKind, ObjectStore } from "../../providers/layerfs/ObjectStore.ts"
 
 export class MemoryObjects implements ObjectStore {
   readonly objects = new Map<
     Digest,
-    { readonly kind: ObjectKind; readonly bytes: Buffer; readonly like: Digest | undefined }
+    { readonly kind: ObjectKind; readonly bytes: Buffer; readonly like: Like | undefined }
   >()
   /** Ids in the order in which they were written and read since the last `forget`. */
   written: Digest[] = []
@@ -34,12 +34,12 @@ export class MemoryObjects implements ObjectStore {
   size(id: Digest): number {
     return this.read(id).length
   }
-  write(kind: ObjectKind, bytes: Buffer, like?: Digest): Digest {
+  write(kind: ObjectKind, bytes: Buffer, like?: Like): Digest {
     const id = idOf(bytes)
     this.writeKnown(kind, id, bytes, like)
     return id
   }
-  writeKnown(kind: ObjectKind, id: Digest, bytes: Buffer, like?: Digest): void {
+  writeKnown(kind: ObjectKind, id: Digest, bytes: Buffer, like?: Like): void {
     if (idOf(bytes) !== id) throw new Error("an object under another id than its own")
     if (this.objects.has(id)) return
     this.objects.set(id, { kind, bytes, like })

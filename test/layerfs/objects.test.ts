@@ -86,6 +86,52 @@ describe("deltas", () => {
     expect(bytes).toBeLessThan(4 * 20_100 + 96 * 150)
   })
 
+  it("L10 C21 an object of several bases is read back, counts what all of them cost, and one lost base damages it and no other", async () => {
+    const random = seededRandom(seedOf())
+    const { writer, commit, fresh, file, db } = await ground()
+    const [a, b] = [noise(random, 40_000), noise(random, 30_000)]
+    const ids = [writer.write("chunk", a), writer.write("chunk", b)]
+    const both = Buffer.concat([a.subarray(0, 39_000), noise(random, 100), b])
+    const before = statSync(file).size
+    commit()
+    const third = writer.write("chunk", both, ids)
+    commit()
+    const fourth = writer.write("chunk", Buffer.concat([both, both.subarray(0, 500)]), [third, ids[0]!])
+    commit()
+    expect(statSync(file).size - before).toBeLessThan(70_000 + 2000)
+    const read = fresh()
+    expect(read.readCosted(third, (id) => read.place(id))).toMatchObject({ depth: 1, cost: 70_000 + both.length })
+    expect(idOf(read.read(fourth))).toBe(fourth)
+    const lost = db.get(
+      "SELECT g.offset + o.offset AS at FROM objects o JOIN groups g ON g.id = o.grp WHERE o.length = 30000"
+    )
+    const bytes = readFileSync(file)
+    bytes[Number(lost!["at"]) + 100]! ^= 1
+    writeFileSync(file, bytes)
+    const damaged = fresh()
+    expect([...ids, third, fourth].map((id) => code(() => damaged.read(id)))).toEqual([
+      a,
+      "ObjectDamaged",
+      "ObjectDamaged",
+      "ObjectDamaged"
+    ])
+  })
+
+  it("L10 C21 a ring of bases, which only malice can make, ends as damage", async () => {
+    const { writer, commit, fresh, db } = await ground()
+    const random = seededRandom(seedOf())
+    const [a, b] = [noise(random, 4000), noise(random, 4000)]
+    const ids = [writer.write("chunk", a), writer.write("chunk", b)]
+    commit()
+    const joined = writer.write("chunk", Buffer.concat([a, b]), ids)
+    commit()
+    // Both bases now lie where the object that needs them lies.
+    db.run(
+      "UPDATE objects SET (grp, offset) = (SELECT grp, offset FROM objects WHERE length = 8000) WHERE length = 4000"
+    )
+    expect(code(() => fresh().read(joined))).toBe("ObjectDamaged")
+  })
+
   it("L10 L14 whatever the hint is, an object comes back as it was written", async () => {
     const { writer, commit, fresh } = await ground()
     const content = fc.oneof(
