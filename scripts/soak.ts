@@ -1,5 +1,5 @@
 /**
- * `npm run soak -- demo --minutes 5 [--full]`, `-- matrix [--only NAME] [--passages N]`, `-- store --rounds 1000`, `-- layerfs --minutes 5`,
+ * `npm run soak -- demo --minutes 5 [--full]`, `-- matrix [--only NAME] [--passages N]`, `-- layerfs --rounds 1000 --minutes 60`,
  * `-- governance --minutes 10`: kills that go on for as long as they are let.
  * Promise: every random choice comes from the printed seed (--seed repeats); after each kill and each rerun everything is
  * checked; the first fault ends the soak with a non-zero code and keeps the directory it was found in.
@@ -10,7 +10,6 @@ import { soakDemo, soakFullDemo } from "./soak/demo.ts"
 import { soakGovernance } from "./soak/governance.ts"
 import { soakLayerFs } from "./soak/layerfs.ts"
 import { soakMatrix } from "./soak/matrix.ts"
-import { soakStore } from "./soak/store.ts"
 
 export interface SoakOptions {
   readonly seed: number
@@ -32,7 +31,7 @@ export interface SoakResult {
 }
 
 const usage =
-  "npm run soak -- demo [--minutes N] [--full] | matrix [--only NAME] [--passages N] | store [--rounds N] | layerfs [--minutes N] [--rounds N] | governance [--minutes N]   [--seed S] [--jobs N]"
+  "npm run soak -- demo [--minutes N] [--full] | matrix [--only NAME] [--passages N] | layerfs [--minutes N] [--rounds N] | governance [--minutes N]   [--seed S] [--jobs N]"
 
 const fail = (text: string): never => {
   console.error(`${text}\n${usage}`)
@@ -76,7 +75,6 @@ const options: SoakOptions = {
 const soaks: Readonly<Record<string, (options: SoakOptions) => Promise<SoakResult>>> = {
   demo: values.full ? soakFullDemo : soakDemo,
   matrix: soakMatrix,
-  store: soakStore,
   layerfs: soakLayerFs,
   governance: soakGovernance
 }

@@ -8,7 +8,8 @@ import { seed as seedOf } from "../governance/authority.ts"
 import { seededRandom } from "../seededRandom.ts"
 import { latin, put } from "./storeChange.ts"
 import { atEnd, commitInto, importInto, open, scratch } from "./storeFixture.ts"
-import { child, unsound } from "./storeKills.ts"
+import { unsound } from "./soundness.ts"
+import { child } from "./storeKills.ts"
 
 vi.setConfig({ testTimeout: 240_000 })
 

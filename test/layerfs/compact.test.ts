@@ -8,7 +8,8 @@ import { Database } from "../../src/sqlite/Database.ts"
 import { seed as seedOf } from "../governance/authority.ts"
 import { put } from "./storeChange.ts"
 import { commitInto, importInto, open, scratch } from "./storeFixture.ts"
-import { child, unsound } from "./storeKills.ts"
+import { unsound } from "./soundness.ts"
+import { child } from "./storeKills.ts"
 import { seededRandom } from "../seededRandom.ts"
 
 vi.setConfig({ testTimeout: 240_000 })

@@ -6,7 +6,8 @@ import { readContent, storeBytes } from "../../providers/layerfs/FileContent.ts"
 import { MemoryObjects, seeded } from "./contentMemory.ts"
 import { logOf, spliceOf } from "./storeChange.ts"
 import { importInto, open, scratch } from "./storeFixture.ts"
-import { child, unsound } from "./storeKills.ts"
+import { unsound } from "./soundness.ts"
+import { child } from "./storeKills.ts"
 
 // Each test starts several whole processes one after the other; the bound is for machines that are busy with other work.
 vi.setConfig({ testTimeout: 240_000 })

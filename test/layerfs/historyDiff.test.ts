@@ -8,7 +8,7 @@ import { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
 import { SqliteRefs } from "../../providers/layerfs/SqliteRefs.ts"
 import { StoredTrees } from "../../providers/layerfs/StoredTrees.ts"
 import type { Change, DiffOptions, FileOperation, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
-import { seededRandom } from "./storeKills.ts"
+import { seededRandom } from "../seededRandom.ts"
 import { atEnd, scratch } from "./storeFixture.ts"
 import { failure, provider, run } from "./storeProvider.ts"
 

@@ -6,7 +6,8 @@ import type { MovedHead, ResetOptions, WorkspaceProvider } from "../../src/works
 import { forkOf, ground, using } from "./projFixture.ts"
 import { put } from "./storeChange.ts"
 import { commitInto, importInto, open, scratch } from "./storeFixture.ts"
-import { child, unsound } from "./storeKills.ts"
+import { unsound } from "./soundness.ts"
+import { child } from "./storeKills.ts"
 import { failure, provider, run } from "./storeProvider.ts"
 
 vi.setConfig({ testTimeout: 240_000 })

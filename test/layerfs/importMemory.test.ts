@@ -19,7 +19,8 @@ import type { LayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { sha256 } from "../../src/base/Digest.ts"
 import { latin } from "./storeChange.ts"
 import { importInto, open, scratch } from "./storeFixture.ts"
-import { child, unsound } from "./storeKills.ts"
+import { unsound } from "./soundness.ts"
+import { child } from "./storeKills.ts"
 
 vi.setConfig({ testTimeout: 240_000 })
 

@@ -1,8 +1,10 @@
 /**
  * A process that works on one branch of a store until it is killed, for `npm run soak -- layerfs` and its short test.
- * Arguments: the store, its branch, a directory to import, a seed, a label for its operation ids, whether it may run commands.
+ * Arguments: the store, its branch, a directory to import, a directory for what it exports, a seed, a label for its operation ids,
+ * whether it may run commands (`yes`), and the call that it makes half of the time.
  * Before each call a line says what is asked under which operation id, and after it what was acknowledged.
  */
+import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { openLayerFs } from "../../providers/layerfs/index.ts"
 import { isCoppiceError } from "../../src/base/CoppiceError.ts"
@@ -11,7 +13,8 @@ import type { FileOperation, WorkspaceProvider } from "../../src/workspace/Works
 import { seededRandom } from "../seededRandom.ts"
 import type { SoakLine } from "./soakLines.ts"
 
-const [store = "", branch = "", source = "", seed = "1", label = "", commands = "no"] = process.argv.slice(2)
+const [store = "", branch = "", source = "", out = "", seed = "1", label = "", commands = "no", favoured = ""] =
+  process.argv.slice(2)
 const random = seededRandom(Number(seed))
 const run = Effect.runPromise
 
@@ -46,8 +49,9 @@ const work = async (fs: WorkspaceProvider): Promise<void> => {
   }
   const splice = async (operationId: string): Promise<void> => {
     large ??= await readLarge()
-    if (large.length < 700_000) {
-      large = bytesOf(900_000)
+    if (large.length < 200_000) {
+      // Above what is kept whole, so that it is a list of chunks.
+      large = bytesOf(300_000)
       return apply(operationId, [{ op: "write", path: "large", bytes: large }], "large", large)
     }
     const offset = random(large.length)
@@ -96,27 +100,62 @@ const work = async (fs: WorkspaceProvider): Promise<void> => {
     const report = await run(fs.compact({ maxMs: 50 + random(2000) }))
     say({ operationId, compacted: report.objects })
   }
+  const pin = async (operationId: string): Promise<void> => {
+    await run(fs.pin(`pin-${random(5)}`, branch))
+    say({ operationId })
+  }
+  const patch = async (operationId: string): Promise<void> => {
+    const { commits } = await run(fs.log(branch, { limit: 2 }))
+    await run(fs.exportPatch({ from: commits.at(-1)!.id, to: commits[0]!.id }))
+    say({ operationId })
+  }
+  const bundle = async (operationId: string): Promise<void> => {
+    const target = join(out, operationId)
+    const { commit } = await run(fs.exportBundle({ ref: branch, target, history: false }))
+    await run(fs.importBundle({ source: target }))
+    say({ operationId, commit })
+  }
+  const exportDirectory = async (operationId: string): Promise<void> => {
+    await run(fs.exportDirectory(branch, join(out, operationId)))
+    say({ operationId })
+  }
+  /** Changes of a killed process, to a branch of their own. */
+  const recover = async (operationId: string): Promise<void> => {
+    const [left] = await run(fs.left)
+    if (left === undefined) return say({ operationId })
+    const { branch: made, checkpoint } = await run(fs.recover(left.id, { operationId }))
+    const { commit, outcome } = checkpoint
+    say({ operationId, commit, recovered: made, ...(outcome === "committed" ? { recorded: commit } : {}) })
+  }
+
+  // Named here: a built program has other function names.
+  const calls: readonly (readonly [name: string, weight: number, call: (operationId: string) => Promise<void>])[] = [
+    ["write", 30, write],
+    ["splice", 22, splice],
+    ["move", 7, move],
+    ["fork", 6, fork],
+    ["importAgain", 4, importAgain],
+    ["reset", 6, reset],
+    ["compact", 5, compact],
+    ["pin", 3, pin],
+    ["patch", 2, patch],
+    ["bundle", 3, bundle],
+    ["exportDirectory", 2, exportDirectory],
+    ["exec", commands === "yes" ? 7 : 0, exec],
+    ["recover", commands === "yes" ? 3 : 0, recover]
+  ]
+  const favourite = calls.find(([name]) => name === favoured)
+  const sum = calls.reduce((total, [, weight]) => total + weight, 0)
+  const choose = () => {
+    if (favourite !== undefined && random(2) === 0) return favourite
+    let at = random(sum)
+    return calls.find(([, weight]) => (at -= weight) < 0)!
+  }
 
   for (let n = 0; ; n += 1) {
     const operationId = `op_${label}_${n}`
-    const at = random(100)
-    const call =
-      at < 40
-        ? write
-        : at < 65
-          ? splice
-          : at < 73
-            ? move
-            : at < 80
-              ? fork
-              : at < 84
-                ? importAgain
-                : at < 90
-                  ? reset
-                  : at < 96 || commands === "no"
-                    ? compact
-                    : exec
-    say({ starts: call.name, operationId })
+    const [name, , call] = choose()
+    say({ starts: name, operationId })
     try {
       await call(operationId)
     } catch (error) {

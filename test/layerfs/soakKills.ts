@@ -1,174 +1,276 @@
 /**
  * Everything that a store does, killed anywhere: for the short test and for `npm run soak -- layerfs`.
- * Promise: every choice comes from the seed; after each kill the store opens, no temporary is left, each operation that was
- * answered is answered the same, each acknowledged commit holds what it held, and a head stands where it was acknowledged or
- * where the one call stood that was under way. Rules: L8, L9, L12, W10, W12.
+ * Promise: every choice comes from the seed; after each round the store opens, all of it verifies, nothing temporary is left, each
+ * operation that was answered is answered the same, each acknowledged commit holds what it held, a head stands where it was
+ * acknowledged or where a call stood that was under way, and nothing is there that nobody asked for. The next round goes on with
+ * the same store, so that damage adds up. Free of any test runner. Rules: L8, L9, L10, L11, L12, W10, W12.
  */
 import { spawn } from "node:child_process"
-import { mkdirSync, writeFileSync } from "node:fs"
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
-import { fileURLToPath } from "node:url"
 import * as Effect from "effect/Effect"
 import { openLayerFs } from "../../providers/layerfs/index.ts"
-import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
+import { openStoreDirectories } from "../../providers/layerfs/StoreDirectory.ts"
 import { crashPoints } from "../../src/base/CrashPointList.ts"
 import { sha256 } from "../../src/base/Digest.ts"
 import type { WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
-import { oneFile, oneFileEnvironment } from "../oneFile.ts"
 import type { SoakLine } from "./soakLines.ts"
-import { unsound } from "./storeKills.ts"
-
-const program = await oneFile(fileURLToPath(new URL("./soakChild.ts", import.meta.url)))
+import { leftOnDisk } from "./soundness.ts"
 
 const run = Effect.runPromise
 
-/** Points that these processes can pass; those of workspaces only where commands run. */
-const points = Object.keys(crashPoints).filter((name) => name.startsWith("layerfs."))
-const commandPoints = Object.keys(crashPoints).filter((name) => /^(layers|workspace)\./.test(name))
+/** Which call passes the points of a family; where none is named, a commit does. `recover` finds something only after a killed command. */
+const passedBy: readonly (readonly [family: RegExp, call: string])[] = [
+  [/^layerfs\.fork\./, "fork"],
+  [/^layerfs\.move\./, "reset"],
+  [/^layerfs\.pin\./, "pin"],
+  [/^layerfs\.import\./, "importAgain"],
+  [/^layerfs\.compact\./, "compact"],
+  [/^layerfs\.bundle\./, "bundle"],
+  [/^layerfs\.materialise\./, "exportDirectory"],
+  [/^layerfs\.patch\./, "patch"],
+  [/^layerfs\./, "splice"],
+  [/^(?:layers|workspace)\./, "exec"],
+  [/^recovery\./, "recover"]
+]
+const callOf = (point: string): string | undefined => passedBy.find(([family]) => family.test(point))?.[1]
+const points = Object.keys(crashPoints).filter((name) => callOf(name) !== undefined)
+const pointsOf = (commands: boolean): readonly string[] =>
+  commands ? points : points.filter((name) => name.startsWith("layerfs."))
 
 export interface SoakGround {
+  /** The program that is killed, as one file. */
+  readonly victim: string
   readonly directory: string
   readonly source: string
+  readonly out: string
   readonly commands: boolean
-  readonly branches: readonly { readonly id: string; head: string }[]
-  /** Everything that was acknowledged, by operation id. */
-  readonly told: Map<string, SoakLine>
+  readonly branches: readonly {
+    readonly id: string
+    head: string
+    /** Calls under way when a process was killed, by operation id. */
+    readonly open: Map<string, { readonly name: string; mayHaveMoved: boolean }>
+  }[]
+  /** Everything that was acknowledged, by operation id; `isNew` until it was looked at once. */
+  readonly told: Map<string, SoakLine & { readonly of: string; isNew: boolean }>
+  /** Commits that somebody asked for. */
+  readonly commits: Set<string>
+  /** Branches that were acknowledged, and calls that may have made one without an answer. */
+  readonly forks: { told: number; unanswered: number }
 }
 
 const withStore = <A>(store: string, use: (fs: WorkspaceProvider) => Promise<A>): Promise<A> =>
   run(Effect.scoped(Effect.flatMap(openLayerFs({ store }), (fs) => Effect.promise(() => use(fs)))))
 
-/** A store with two branches of an imported directory. */
-export const soakGround = (directory: string, source: string, commands: boolean): Promise<SoakGround> => {
-  mkdirSync(join(source, "part-0"))
-  for (let n = 0; n < 60; n += 1) writeFileSync(join(source, "part-0", `file-${n}`), `${n} `.repeat(50 + n * 20))
+/** A store with three branches of an imported directory, below `place`. */
+export const soakGround = (place: string, victim: string, commands: boolean): Promise<SoakGround> => {
+  const [directory, source, out] = [join(place, "store"), join(place, "source"), join(place, "out")]
+  for (const made of [source, out, join(source, "part-0")]) mkdirSync(made, { recursive: true })
+  for (let n = 0; n < 25; n += 1) writeFileSync(join(source, "part-0", `file-${n}`), `${n} `.repeat(50 + n * 20))
   return withStore(directory, async (fs) => {
-    const { layer } = await run(fs.importDirectory({ source }))
-    const forks = [await run(fs.fork(layer, { name: "a" })), await run(fs.fork(layer, { name: "b" }))]
-    return { directory, source, commands, branches: forks.map(({ id, head }) => ({ id, head })), told: new Map() }
+    const { layer, commit } = await run(fs.importDirectory({ source }))
+    const forks = [layer, layer, layer].map((from, n) => run(fs.fork(from, { name: `writer-${n}` })))
+    const branches = (await Promise.all(forks)).map(({ id, head }) => ({ id, head, open: new Map() }))
+    const forked = { told: forks.length, unanswered: 0 }
+    return {
+      victim,
+      directory,
+      source,
+      out,
+      commands,
+      branches,
+      told: new Map(),
+      commits: new Set([commit]),
+      forks: forked
+    }
   })
 }
 
 interface Killed {
+  readonly branch: number
   readonly lines: readonly SoakLine[]
-  readonly killed: boolean
+  /** At the crash point that was asked for, or at a moment; undefined when it ended otherwise, which is a fault. */
+  readonly killed: "point" | "moment" | undefined
   readonly fault: string | undefined
 }
 
 /** Kills after so many answers and a moment more, or where a crash point says; a point that is not passed in time ends likewise. */
 const oneProcess = (
   ground: SoakGround,
-  branch: string,
+  branch: number,
   label: string,
   random: (below: number) => number
 ): Promise<Killed> => {
-  const all = ground.commands ? [...points, ...commandPoints] : points
-  const point = random(2) === 0 ? `${all[random(all.length)]!}:${1 + random(6)}` : undefined
-  const answers = 1 + random(25)
-  const more = random(40)
-  const seed = String(1 + random(1_000_000))
-  const args = [program, ground.directory, branch, ground.source, seed, label, ground.commands ? "yes" : "no"]
+  const all = pointsOf(ground.commands)
+  const point = random(5) < 3 ? all[random(all.length)]! : undefined
+  const passage = 1 + random(2)
+  const lines: SoakLine[] = []
+  const saidBefore = point === undefined ? random(14) : 12 + random(12)
+  const more = random(20)
+  const commands = ground.commands ? "yes" : "no"
+  const { victim, directory, source, out } = ground
+  const told = [String(1 + random(1_000_000)), label, commands, point === undefined ? "" : callOf(point)!]
   return new Promise((resolve, reject) => {
-    const running = spawn(process.execPath, args, {
+    const running = spawn(process.execPath, [victim, directory, ground.branches[branch]!.id, source, out, ...told], {
       stdio: ["ignore", "pipe", "pipe"],
-      env: { ...oneFileEnvironment(), ...(point === undefined ? {} : { COPPICE_CRASH_AT: point }) }
+      env: { ...process.env, ...(point === undefined ? {} : { COPPICE_CRASH_AT: `${point}:${passage}` }) }
     })
-    const lines: SoakLine[] = []
     let errors = ""
     let timer: NodeJS.Timeout | undefined
+    let isOurs = false
+    const kill = (): void => {
+      isOurs = running.kill("SIGKILL")
+    }
     running.stderr.setEncoding("utf8").on("data", (text: string) => {
       errors = (errors + text).slice(-2000)
     })
     createInterface({ input: running.stdout }).on("line", (line) => {
       lines.push(JSON.parse(line) as SoakLine)
-      if (lines.length >= 2 * answers) timer ??= setTimeout(() => running.kill("SIGKILL"), more)
+      if (lines.length > saidBefore) timer ??= setTimeout(kill, more)
     })
     running.on("error", reject)
     running.on("close", (code, signal) => {
       clearTimeout(timer)
-      const killed = signal === "SIGKILL"
-      resolve({ lines, killed, fault: killed ? undefined : `${label} ended with ${String(code ?? signal)}: ${errors}` })
+      const killed = signal !== "SIGKILL" ? undefined : isOurs ? "moment" : "point"
+      const fault = killed === undefined ? `${label} ended with ${String(code ?? signal)}: ${errors}` : undefined
+      resolve({ branch, lines, killed, fault })
     })
   })
 }
 
-/** What the lines of one process say against what the store holds now; takes them over into the ground. */
-const compare = async (fs: WorkspaceProvider, ground: SoakGround, n: number, lines: readonly SoakLine[]) => {
-  const faults: string[] = []
-  const branch = ground.branches[n]!
-  const open = new Map<string, string>()
+const movesNoHead: readonly string[] = [
+  "fork",
+  "importAgain",
+  "recover",
+  "pin",
+  "compact",
+  "bundle",
+  "patch",
+  "exportDirectory"
+]
+
+/** Takes over what one process said; a repeated fork and a repeated import must come to the same. */
+const takeOver = (ground: SoakGround, { branch, lines }: Killed): void => {
+  const own = ground.branches[branch]!
   for (const line of lines) {
     if (line.operationId === undefined) continue
     if (line.starts !== undefined) {
-      open.set(line.operationId, line.starts)
+      own.open.set(line.operationId, { name: line.starts, mayHaveMoved: !movesNoHead.includes(line.starts) })
       continue
     }
-    open.delete(line.operationId)
+    own.open.delete(line.operationId)
+    // A typed error has done nothing.
     if (line.error !== undefined) continue
-    ground.told.set(line.operationId, line)
-    if (line.head !== undefined) branch.head = line.head
-    if (line.branch !== undefined) {
-      const again = await run(fs.fork(branch.id, { operationId: line.operationId }))
-      if (again.id !== line.branch) faults.push(`${line.operationId}: a repeated fork is another branch`)
-    }
-    if (line.root !== undefined && (await run(fs.commit(line.commit!))).root !== line.root)
-      faults.push(`${line.operationId}: an import has another root`)
+    ground.told.set(line.operationId, { ...line, of: own.id, isNew: true })
+    if (line.commit !== undefined) ground.commits.add(line.commit)
+    if (line.branch !== undefined || line.recovered !== undefined) ground.forks.told += 1
+    if (line.head === undefined) continue
+    own.head = line.head
+    for (const earlier of own.open.values()) earlier.mayHaveMoved = false
   }
-  // The call under way when it was killed: it moved the head, or nothing happened.
-  const { head } = await run(fs.branch(branch.id))
-  if (head !== branch.head) {
-    const found = await Promise.all(
-      [...open].map(async ([operation, name]) => {
-        const state = await run(fs.findOperation(operation))
-        return { name, commit: state.state === "recorded" ? state.commit : undefined }
-      })
-    )
-    const moved = found.find(({ name, commit }) => commit === head && name !== "fork" && name !== "importAgain")
-    if (moved === undefined) faults.push(`the head ${head} was never acknowledged; ${branch.head} was`)
+}
+
+/** Calls under way when a process was killed are whole or absent; and the head stands where one of them or the last answer left it. */
+const settle = async (fs: WorkspaceProvider, ground: SoakGround): Promise<string[]> => {
+  const faults: string[] = []
+  for (const branch of ground.branches) {
+    const { head } = await run(fs.branch(branch.id))
+    let isExplained = head === branch.head
+    for (const [operation, { name, mayHaveMoved }] of branch.open) {
+      const found = await run(fs.findOperation(operation))
+      if (found.state === "recorded") {
+        ground.commits.add(found.commit)
+        isExplained ||= found.commit === head && mayHaveMoved
+      }
+      if (name === "fork" || name === "recover") ground.forks.unanswered += 1
+    }
+    if (!isExplained) faults.push(`the head ${head} was never acknowledged; ${branch.head} was`)
     branch.head = head
+    branch.open.clear()
   }
   return faults
 }
 
-/** Every operation of which somebody was told, and the files that were named with them. `every` takes one in so many. */
+/** Every operation of which somebody was told; its file where it is new, and one in `every` of the old ones. */
 const recheck = async (fs: WorkspaceProvider, ground: SoakGround, every: number, random: (below: number) => number) => {
   const faults: string[] = []
-  for (const [operation, { recorded, commit, path, digest }] of ground.told) {
-    if (random(every) !== 0) continue
+  for (const [operation, line] of ground.told) {
+    const { recorded, commit, path, digest, branch, root } = line
     if (recorded !== undefined) {
       const found = await run(fs.findOperation(operation))
       if (found.state === "absent" || found.commit !== recorded) faults.push(`${operation}: answered otherwise now`)
     }
-    if (commit === undefined || path === undefined) continue
+    const isRead = line.isNew || random(every) === 0
+    line.isNew = false
+    if (!isRead || commit === undefined) continue
+    if (branch !== undefined) {
+      const again = await run(fs.fork(line.of, { operationId: operation }))
+      if (again.id !== branch) faults.push(`${operation}: a repeated fork is another branch`)
+    }
+    const known = await run(fs.commit(commit).pipe(Effect.orElseSucceed(() => undefined)))
+    if (known === undefined) faults.push(`${operation}: the commit ${commit} is lost`)
+    else if (root !== undefined && known.root !== root) faults.push(`${operation}: an import has another root`)
+    if (path === undefined) continue
     const bytes = await run(fs.readAt(commit, path).pipe(Effect.orElseSucceed(() => undefined)))
     if (bytes === undefined || sha256(bytes) !== digest) faults.push(`${operation}: ${path} of ${commit} differs`)
   }
   return faults
 }
 
-/** One round: one process or two at once, killed; then the store is opened and compared with what was told. */
+/** All is read back, and what the store counts is what was asked for. */
+const account = async (fs: WorkspaceProvider, ground: SoakGround): Promise<string[]> => {
+  const verified = await run(fs.verify())
+  const stats = await run(fs.stats)
+  const { told, unanswered } = ground.forks
+  const wrong: readonly (readonly [boolean, string])[] = [
+    [verified.ok, `damaged: ${JSON.stringify([verified.damaged, verified.index])}`],
+    [stats.objects === verified.objects, `${stats.objects} objects are counted, ${verified.objects} were read`],
+    [stats.freeBytes === verified.unreferencedBytes, "stats and verify differ about free bytes"],
+    [stats.commits === ground.commits.size, `${stats.commits} commits, ${ground.commits.size} were asked for`],
+    [
+      stats.branches >= told && stats.branches <= told + unanswered,
+      `${stats.branches} branches, ${told} were acknowledged and ${unanswered} asked for`
+    ]
+  ]
+  return wrong.flatMap(([holds, fault]) => (holds ? [] : [fault]))
+}
+
+export interface SoakRound {
+  readonly kills: { readonly point: number; readonly moment: number }
+  readonly faults: readonly string[]
+}
+
+/** One round: processes at once or one after the other, each killed; then the store is opened and compared with what was told. */
 export const soakRound = async (
   ground: SoakGround,
   round: number,
   random: (below: number) => number,
-  thorough: boolean
-): Promise<{ readonly kills: number; readonly faults: readonly string[] }> => {
-  const writers = random(3) === 0 ? ground.branches : [ground.branches[random(2)]!]
-  const ended = await Promise.all(writers.map(({ id }, n) => oneProcess(ground, id, `r${round}w${n}`, random)))
-  const faults = ended.flatMap(({ fault }) => fault ?? [])
-  await withStore(ground.directory, async (fs) => {
-    for (const [n, { lines }] of ended.entries()) {
-      faults.push(...(await compare(fs, ground, ground.branches.indexOf(writers[n]!), lines)))
-    }
-    faults.push(...(await recheck(fs, ground, thorough ? 1 : 8, random)))
-    for (const left of await run(fs.left)) await run(fs.discardLeft(left.id, "soak"))
-  })
-  const store = await openLayerStore({ store: ground.directory })
-  try {
-    if (thorough) faults.push(...(await unsound(store)))
-  } finally {
-    await store.close()
+  every: number
+): Promise<SoakRound> => {
+  const ended: Killed[] = []
+  const start = (branch: number, nth: number) => oneProcess(ground, branch, `r${round}p${nth}`, random)
+  const first = random(3)
+  const shape = random(3)
+  if (shape === 0) {
+    // Two or three at once, each on a branch of its own.
+    const branches = [first, (first + 1) % 3, (first + 2) % 3].slice(0, 2 + random(2))
+    ended.push(...(await Promise.all(branches.map(start))))
+  } else {
+    ended.push(await start(first, 0))
+    // A second one opens what the first left, before anybody else does.
+    if (shape === 1) ended.push(await start(random(3), 1))
   }
-  return { kills: ended.filter(({ killed }) => killed).length, faults }
+  const faults = ended.flatMap(({ fault }) => fault ?? [])
+  for (const one of ended) takeOver(ground, one)
+  await withStore(ground.directory, async (fs) => {
+    for (const left of await run(fs.left)) await run(fs.discardLeft(left.id, "soak"))
+    faults.push(...(await settle(fs, ground)))
+    faults.push(...(await recheck(fs, ground, every, random)))
+    faults.push(...(await account(fs, ground)))
+  })
+  faults.push(...leftOnDisk(openStoreDirectories(ground.directory)))
+  for (const name of readdirSync(ground.out)) rmSync(join(ground.out, name), { recursive: true, force: true })
+  const count = (how: "point" | "moment"): number => ended.filter(({ killed }) => killed === how).length
+  return { kills: { point: count("point"), moment: count("moment") }, faults }
 }

@@ -16,6 +16,8 @@ export interface SoakLine {
   readonly digest?: string
   /** A branch that was made. */
   readonly branch?: string
+  /** A branch that a recovery made. */
+  readonly recovered?: string
   /** The root of an import. */
   readonly root?: string
   readonly compacted?: number

@@ -4,7 +4,8 @@ import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { expect, it, vi } from "vitest"
 import { open, scratch } from "./storeFixture.ts"
-import { child, killGround, unsound } from "./storeKills.ts"
+import { unsound } from "./soundness.ts"
+import { child, killGround } from "./storeKills.ts"
 import { logOf } from "./storeChange.ts"
 
 // Each test starts several whole processes one after the other; the bound is for machines that are busy with other work.

@@ -4,18 +4,16 @@
  * Rules: L8, L12, W10.
  */
 import { type ChildProcess, spawn } from "node:child_process"
-import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs"
+import { existsSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
-import { type LayerStore, openLayerStore } from "../../providers/layerfs/LayerStore.ts"
-import { Database } from "../../src/sqlite/Database.ts"
+import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { oneFile, oneFileEnvironment } from "../oneFile.ts"
+import { unsound } from "./soundness.ts"
 import { latin, logOf } from "./storeChange.ts"
 
 const program = await oneFile(fileURLToPath(new URL("./storeCrashChild.ts", import.meta.url)))
-
-export { seededRandom } from "../seededRandom.ts"
 
 export interface Said {
   readonly commit?: string
@@ -54,27 +52,6 @@ export const child = (
     })
   })
 
-/** What is wrong with an opened store after any death; empty when it is sound: readable, and no byte past what the index knows. */
-export const unsound = async (store: LayerStore): Promise<string[]> => {
-  const faults: string[] = []
-  const { ok, damaged } = await store.call("verify", {})
-  if (!ok) faults.push(`damaged: ${JSON.stringify(damaged)}`)
-  const { index, packs, work } = store.directories
-  const db = Database.open(index, { readOnly: true })
-  const rows = new Map(db.all("SELECT id, length, writer FROM packs").map((row) => [Number(row["id"]), row]))
-  db.close()
-  for (const name of readdirSync(packs)) {
-    const row = rows.get(Number.parseInt(name, 10))
-    const size = statSync(join(packs, name)).size
-    if (row === undefined) faults.push(`pack ${name} is in no row`)
-    else if (row["writer"] !== null) faults.push(`pack ${name} still has a writer`)
-    else if (Number(row["length"]) > 0 && Number(row["length"]) !== size)
-      faults.push(`pack ${name} is ${size} bytes long, the index knows ${String(row["length"])}`)
-  }
-  for (const name of readdirSync(work)) faults.push(`work/${name} is left`)
-  return faults
-}
-
 export interface KillGround {
   readonly directory: string
   /** Each with what its writers were told, oldest first. */
@@ -104,27 +81,6 @@ export const killGround = async (directory: string, source: string, writers: num
   } finally {
     await store.close()
   }
-}
-
-/**
- * One round: a writer a branch, all at once, each killed after a random number of answers and a random moment more; one of
- * them may be importing. Gives the number of processes killed.
- */
-export const killRound = async (ground: KillGround, round: number, random: (below: number) => number) => {
-  const ended = await Promise.all(
-    ground.branches.map(async (branch, n) => {
-      const importing = n === 0 && random(3) === 0
-      const args = importing
-        ? [ground.directory, "import", ground.source, "1", `r${round}`]
-        : [ground.directory, "commit", branch.id, "100000", `r${round}w${n}`]
-      const answers = importing ? 1 : 1 + random(12)
-      const more = random(importing ? 60 : 15)
-      const result = await child(args, {}, (said) => (said.length < answers ? undefined : more))
-      if (!importing) branch.told.push(...result.said.flatMap((line) => line.commit ?? []))
-      return result
-    })
-  )
-  return ended.filter((one) => one.signal === "SIGKILL").length
 }
 
 /** Opens the store anew and compares it with what was told. */

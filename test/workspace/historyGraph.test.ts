@@ -1,6 +1,6 @@
 /** The history graph: lanes, and what text and SVG make of them. Rules: W3, L3. */
 import { expect, test } from "vitest"
-import { seededRandom } from "../layerfs/storeKills.ts"
+import { seededRandom } from "../seededRandom.ts"
 import { graphSvg } from "../../src/workspace/HistoryGraphSvg.ts"
 import { graphText } from "../../src/workspace/HistoryGraphText.ts"
 import { historyGraph } from "../../src/workspace/HistoryGraph.ts"
