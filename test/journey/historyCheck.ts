@@ -121,7 +121,10 @@ const leftInStore = (options: HistoryOptions, db: Database): string[] => {
   const allowed = options.mayBeLeft ?? 0
   if (left.length > allowed) faults.push(`${left.length} workspaces wait for a decision`)
   const work = readdirSync(join(root, "work")).filter((name) => !left.some((row) => row["id"] === name))
-  for (const name of work) faults.push(`work/${name} is left`)
+  for (const name of work) {
+    const state = db.get("SELECT state FROM workspaces WHERE id = ?", name)?.["state"] ?? "no row"
+    faults.push(`work/${name} is left (${String(state)}; in it ${readdirSync(join(root, "work", name)).join(", ")})`)
+  }
   for (const kind of ["base", "delta"]) {
     const directory = join(root, "cache", kind)
     const names = existsSync(directory) ? readdirSync(directory) : []

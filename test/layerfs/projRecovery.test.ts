@@ -1,5 +1,6 @@
 /** How workspaces end: closed, kept, interrupted, recovered, dropped. */
-import { spawnSync } from "node:child_process"
+import { spawn, spawnSync } from "node:child_process"
+import { once } from "node:events"
 import * as fs from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -179,6 +180,39 @@ describe("overlay", () => {
       fs.writeFileSync(join(cache, "base", name, "poison"), "poison")
     }
     expect(await look()).toBe(fromLayer)
+  })
+
+  it("L8 W12 whatever a removal left that was killed is swept: with its owner, empty, or without an owner where the row is closed", async () => {
+    const { provider, commit, store } = await ground({ a: "a" })
+    const work = join(store, "layerfs", "work")
+    const closed = await using(provider, await forkOf(provider, commit), { projection: "copy" }, async ({ id }) => id)
+    write(join(work, closed), { "tree/a": "a" })
+    fs.mkdirSync(join(work, "wsp_empty"))
+    // Of this one nobody knows anything: it is not ours to take.
+    write(join(work, "wsp_unknown"), { "tree/a": "a" })
+    expect(await run(provider.left)).toEqual([])
+    expect(fs.readdirSync(work)).toEqual(["wsp_unknown"])
+
+    const big = join(work, "wsp_big")
+    const names = Array.from({ length: 5000 }, (_, n) => `tree/${n}`)
+    const program = `import { removeTree } from ${JSON.stringify(new URL("../../providers/layerfs/projection/RemoveTree.ts", import.meta.url).href)}; await removeTree(${JSON.stringify(big)})`
+    for (let partly = false; !partly; ) {
+      write(big, { owner: "", ...Object.fromEntries(names.map((name) => [name, "x"])) })
+      const child = spawn(process.execPath, ["--input-type=module", "-e", program], { stdio: "ignore" })
+      const ended = once(child, "exit")
+      const left = (): number => {
+        try {
+          return fs.readdirSync(join(big, "tree")).length
+        } catch {
+          return 0
+        }
+      }
+      while (child.exitCode === null && left() === names.length) await new Promise((resolve) => setImmediate(resolve))
+      child.kill("SIGKILL")
+      await ended
+      partly = left() > 0
+    }
+    expect(fs.readdirSync(big).sort()).toEqual(["owner", "tree"])
   })
 
   it("W2 the probe names overlay and copy as available here", async () => {

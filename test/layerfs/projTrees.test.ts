@@ -103,9 +103,11 @@ describe.each(["overlay", "copy"] as const)("%s", (projection) => {
     const branch = await forkOf(provider, commit)
     await using(provider, branch, options, async (workspace) => {
       await shell(workspace, "echo 2 > f")
-      const outcome = await run(workspace.checkpoint({ operationId: "op_mine" }))
+      const operationId = `op_mine_${options.projection}`
+      const outcome = await run(workspace.checkpoint({ operationId }))
       expect(outcome.outcome).toBe("committed")
-      const found = await run(provider.findOperation("op_mine"))
+      expect(await run(workspace.checkpoint({ operationId }))).toEqual(outcome)
+      const found = await run(provider.findOperation(operationId))
       expect(found).toEqual({ state: "recorded", commit: await run(workspace.head) })
     })
   })

@@ -76,6 +76,13 @@ const stateOf = (row: WorkspaceRow): LeftWorkspace["state"] | undefined => {
   return row.state === "open" && !outOfSight(row) && !holderLives(row) ? "interrupted" : undefined
 }
 
+/** Nobody is named, because the removal was nearly done when its process was killed: nothing is in it, or its row is closed. */
+const isLeftOver = async (store: StorePort, id: string, at: string): Promise<boolean> => {
+  const names = await fs.promises.readdir(at).catch(() => undefined)
+  if (names === undefined || names.length === 0) return names !== undefined
+  return (await store.workspaces(["closed", "discarded"])).some((row) => row.id === id)
+}
+
 /**
  * Removes directories of workspaces that no row speaks for any more, or that a killed process had not come to record. What is
  * open or kept, and whatever a process that may be alive is making or taking away, stays (L8, W12).
@@ -91,7 +98,7 @@ export const sweepWork = async (store: StorePort): Promise<void> => {
     if (rows.has(name)) continue
     const at = path.join(directory, name)
     const maker = makerOf(at)
-    if (maker === null || isAlive(maker) !== false) continue
+    if (maker === null ? !(await isLeftOver(store, name, at)) : isAlive(maker) !== false) continue
     crashPoint("workspace.sweeping")
     await removeTree(at)
   }

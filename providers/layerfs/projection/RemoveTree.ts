@@ -14,11 +14,15 @@ const unlessGone = async <A>(done: Promise<A>): Promise<A | undefined> =>
   })
 
 const slash = Buffer.from("/")
+const owner = Buffer.from("owner")
 
 /** A directory whose path is longer than this below the root is first moved up to it: paths stay short and quick to walk (PATH_MAX). */
 const deepest = 400
 
-/** Removing what is not there is done already. */
+/**
+ * Removing what is not there is done already. The file `owner` of a workspace, which says who made it, goes last: by it a later
+ * sweep knows what a process that was killed on the way has left.
+ */
 export const removeTree = async (path: string): Promise<void> => {
   const root = Buffer.from(path)
   const raise = async (deep: Buffer): Promise<void> => {
@@ -27,6 +31,8 @@ export const removeTree = async (path: string): Promise<void> => {
   }
   const empty = async (directory: Buffer): Promise<void> => {
     const names = (await unlessGone(fs.readdir(directory, { encoding: "buffer" }))) ?? []
+    const last = directory === root ? names.findIndex((name) => name.equals(owner)) : -1
+    if (last >= 0) names.push(...names.splice(last, 1))
     for (const name of names) await remove(Buffer.concat([directory, slash, name]))
   }
   const remove = async (at: Buffer): Promise<void> => {
