@@ -345,7 +345,8 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
       }),
     compact: (input, scope) => store.compact(input, scope),
     stats: () => readStats(store.db, store.setup.directories, store.setup.quota),
-    verify: (_, { progress }) => verifyStore({ refs, trees, reader, db: store.db, progress }),
+    verify: (_, { progress }) =>
+      verifyStore({ refs, reader, db: store.db, packs: store.setup.directories.packs, progress }),
     materialise: ({ commit, target, phase }, { progress }) =>
       materialise({ trees, reader, progress, phase: phase ?? "materialise" }, store.resolve(commit), target),
     putWorkspace: (row) => refs.putWorkspace(row),

@@ -12,22 +12,22 @@ import { visitContent } from "./FileContent.ts"
 import { zeroBlock } from "./ObjectId.ts"
 import { kindNumber } from "./PackedObjects.ts"
 import { packHeaderLength } from "./PackFile.ts"
-import { type ObjectReader, verifyObjects } from "./ObjectReader.ts"
 import type { SqliteRefs } from "./SqliteRefs.ts"
 import type { StoreDirectories } from "./StoreDirectory.ts"
 import { StoredTrees, visitPages } from "./StoredTrees.ts"
 import type { StoreQuota } from "./StoreQuota.ts"
+import { type PackedStore, type SeenObjects, verifyObjects } from "./VerifyObjects.ts"
 
 /** Paths and commits named per damaged object at most. */
 const named = 20
 
-export interface VerifyContext {
+export interface VerifyContext extends PackedStore {
   readonly refs: SqliteRefs
-  readonly trees: StoredTrees
-  readonly reader: ObjectReader
-  readonly db: Database
   readonly progress: (progress: Progress) => void
 }
+
+/** The kinds of objects that `nameDamage` reads. */
+const walked = new Set((["tree", "times", "list"] as const).map(kindNumber))
 
 /** What is known of a lost object while the commits are walked. */
 interface Damage {
@@ -48,22 +48,21 @@ export const verifyStore = (context: VerifyContext): VerifyReport => {
   const { reader, refs, progress } = context
   const damaged = new Map<Digest, Damage>()
   const totals = reader.totals()
-  const objects = verifyObjects(
-    reader,
+  // Reachability too: an object that no index row names any more is as lost as a damaged one.
+  const seen = verifyObjects(
+    context,
+    (kind) => walked.has(kind),
     (id) => damaged.set(id, { paths: new Set(), commits: new Set() }),
     (files, bytes) => progress({ phase: "verify", files, bytes, ...totals })
   )
-  // Reachability too: an object that no index row names any more is as lost as a damaged one.
-  const present = new Set<Digest>([zeroBlock])
-  for (const { id } of reader.all()) present.add(id)
-  nameDamage(refs, reader, present, damaged)
+  nameDamage(refs, seen, damaged)
   const index = context.db
     .all("PRAGMA integrity_check(100)")
     .map((row) => String(row["integrity_check"]))
     .filter((line) => line !== "ok")
   return {
     ok: damaged.size === 0 && index.length === 0,
-    objects,
+    objects: seen.size,
     damaged: [...damaged].map(([object, { paths, commits }]) => ({
       object,
       paths: [...paths].slice(0, named).map(show),
@@ -76,16 +75,12 @@ export const verifyStore = (context: VerifyContext): VerifyReport => {
 }
 
 /** Walks every commit, newest first, and puts the paths and commits that want lost objects beside their ids. */
-const nameDamage = (
-  refs: SqliteRefs,
-  reader: ObjectReader,
-  present: ReadonlySet<Digest>,
-  damaged: Map<Digest, Damage>
-): void => {
+const nameDamage = (refs: SqliteRefs, objects: SeenObjects, damaged: Map<Digest, Damage>): void => {
   let commit = ""
-  const trees = new StoredTrees(reader)
+  const trees = new StoredTrees(objects)
   const isLost = (id: Digest, path: TreePath): boolean => {
-    if (!present.has(id) && !damaged.has(id)) damaged.set(id, { paths: new Set(), commits: new Set() })
+    if (id !== zeroBlock && !objects.has(id) && !damaged.has(id))
+      damaged.set(id, { paths: new Set(), commits: new Set() })
     const known = damaged.get(id)
     known?.paths.add(path)
     known?.commits.add(commit)
@@ -93,7 +88,7 @@ const nameDamage = (
   }
   const pagesLost = (id: Digest, path: TreePath): boolean => {
     let lost = false
-    visitPages(reader, id, (page) => {
+    visitPages(objects, id, (page) => {
       const isGone = isLost(page, path)
       lost ||= isGone
       return !isGone
@@ -117,7 +112,7 @@ const nameDamage = (
       if (entry.type === "directory") {
         whole = walk(entry.id, times[i]?.times ?? undefined, child) && whole
       } else if (entry.type === "file") {
-        visitContent(reader, entry, (id) => {
+        visitContent(objects, entry, (id) => {
           const lost = isLost(id, child)
           whole = whole && !lost
           return !lost

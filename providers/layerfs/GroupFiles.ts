@@ -1,0 +1,90 @@
+/**
+ * Opens whole groups one after the other, for who goes through all of a store.
+ * Promise: what is given was just read from the pack, not from a cache, and is checked by nobody yet; memory is that of one
+ * group, freed before the next and not when the collector comes: 3 MiB at a time it would come all the time. Rules: L10.
+ */
+import { closeSync, openSync } from "node:fs"
+import { join } from "node:path"
+import { openFrame, parseFrame } from "./Frame.ts"
+import { openGroup } from "./Group.ts"
+import { hasPackHeader, packName, readAt } from "./PackFile.ts"
+
+export interface Group {
+  readonly pack: number
+  readonly offset: number
+  readonly length: number
+  readonly isFramed: boolean
+}
+
+/** The object at a place of the open group, until the next one is taken; undefined where it cannot be had, or not without another. */
+export type Take = (offset: number, length: number) => Buffer | undefined
+
+export const nothing: Take = () => undefined
+
+/** Frees the memory of bytes that nobody may read any more. Small ones share theirs with others (`Buffer.poolSize`). */
+const free = (bytes: Buffer | undefined): void => {
+  const memory = bytes?.buffer as (ArrayBuffer & { transfer(length: number): ArrayBuffer }) | undefined
+  if (memory !== undefined && memory.byteLength > 2 * Buffer.poolSize) memory.transfer(0)
+}
+
+export class GroupFiles {
+  readonly #directory: string
+  readonly #files = new Map<number, number | undefined>()
+  #stored: Buffer | undefined
+  #raw: Buffer | undefined
+
+  constructor(directory: string) {
+    this.#directory = directory
+  }
+
+  open({ pack, offset, length, isFramed }: Group): Take {
+    this.#forget()
+    const fd = this.#file(pack)
+    if (fd === undefined) return nothing
+    const stored = readAt(fd, offset, length)
+    this.#stored = stored
+    if (stored.length !== length) return nothing
+    if (isFramed) return (at) => this.#frame(stored, at)
+    const raw = openGroup(stored)
+    this.#raw = raw
+    return raw === undefined ? nothing : (at, length) => raw.subarray(at, at + length)
+  }
+
+  #frame(stored: Buffer, at: number): Buffer | undefined {
+    const frame = parseFrame(stored, at)
+    if (frame === undefined || frame.base !== undefined) return undefined
+    const raw = openFrame(frame, undefined)
+    if (this.#raw?.buffer !== stored.buffer) free(this.#raw)
+    this.#raw = raw
+    return raw
+  }
+
+  #forget(): void {
+    if (this.#raw?.buffer !== this.#stored?.buffer) free(this.#raw)
+    free(this.#stored)
+    this.#raw = undefined
+    this.#stored = undefined
+  }
+
+  #file(pack: number): number | undefined {
+    if (this.#files.has(pack)) return this.#files.get(pack)
+    let fd: number | undefined
+    try {
+      fd = openSync(join(this.#directory, packName(pack)), "r")
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error
+    }
+    if (fd !== undefined && !hasPackHeader(fd)) {
+      closeSync(fd)
+      fd = undefined
+    }
+    this.#files.set(pack, fd)
+    return fd
+  }
+
+  close(): void {
+    this.#forget()
+    for (const fd of this.#files.values()) if (fd !== undefined) closeSync(fd)
+    this.#files.clear()
+  }
+}
