@@ -147,9 +147,9 @@ const finish = async (
   written: { root: CommitRow["root"]; times: CommitRow["times"] }
 ): Promise<CheckpointOutcome> => {
   const { refs, objects, trees } = context
-  // Before the flush, while what was written is still at hand as it is.
+  const { packed, durable } = objects.flushBeside()
   const changedPaths = diffTrees(trees, base.root, written.root).length
-  const packed = objects.flush()
+  await durable
   crashPoint("layerfs.commit.packSynced")
   const { message, at, operationId, actor } = input
   const commit: NewCommit = {

@@ -11,7 +11,7 @@
 import type { Digest } from "../../src/base/Digest.ts"
 import { maxChunk } from "./Chunker.ts"
 import type { Like } from "./ObjectStore.ts"
-import { idFromBytes, idLength, idOf, idToBytes } from "./ObjectId.ts"
+import { idFromBytes, idLength, idOf, writeId } from "./ObjectId.ts"
 
 export interface PageEntry {
   /** Bytes of the file below it. */
@@ -52,7 +52,7 @@ export const encodePage = (level: number, entries: readonly PageEntry[]): Buffer
   for (const { length, id } of entries) {
     bytes.writeUInt32LE(length % 0x100000000, at)
     bytes.writeUInt32LE(Math.floor(length / 0x100000000), at + 4)
-    bytes.set(idToBytes(id), at + 8)
+    writeId(bytes, id, at + 8)
     at += entryLength
   }
   return bytes

@@ -8,7 +8,7 @@ import { compare } from "../../src/base/PathBytes.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
 import { editPaged } from "./PagedEntries.ts"
 import type { StoredTrees } from "./StoredTrees.ts"
-import { type LikeTree, type TreeItem, type TreePage, writeDirectory } from "./TreePages.ts"
+import { type LikeTree, pagedFrom, type TreeItem, type TreePage, writeDirectory } from "./TreePages.ts"
 
 /** How an entry of the tree becomes a node that can be changed, and back. */
 export interface NodeCodec<Node> {
@@ -85,7 +85,9 @@ export class NodeEntries<Node> {
     const names = [...this.#nodes.keys()].sort(compare)
     if (this.#isWhole || this.#base === null) {
       const items = names.map((name) => save(name, this.#nodes.get(name)!))
-      return writeDirectory(objects, items, this.#base ?? undefined)
+      const page = writeDirectory(objects, items, this.#base ?? undefined)
+      if (items.length <= pagedFrom) this.#trees.keepLeaf(page, items)
+      return page
     }
     const edits = names.map((name) => {
       const node = this.#nodes.get(name) ?? null

@@ -20,8 +20,15 @@ export const idOf = (bytes: Uint8Array): Digest => `sha256:${hash("sha256", byte
 
 export const idToBytes = (id: Digest): Buffer => Buffer.from(id.slice(7), "hex")
 
-export const idFromBytes = (bytes: Uint8Array, offset = 0): Digest =>
-  `sha256:${Buffer.from(bytes.buffer, bytes.byteOffset + offset, idLength).toString("hex")}`
+/** The same, put where it belongs: directories and lists are made of ids. */
+export const writeId = (into: Buffer, id: Digest, at: number): void => {
+  into.write(id.slice(7), at, idLength, "hex")
+}
+
+export const idFromBytes = (bytes: Uint8Array, offset = 0): Digest => {
+  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  return `sha256:${buffer.toString("hex", offset, offset + idLength)}`
+}
 
 /** The ids in a list object of format 1. */
 export const idsOfList = (list: Buffer): Digest[] => {

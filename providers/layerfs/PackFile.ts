@@ -5,6 +5,7 @@
  */
 import {
   closeSync,
+  fdatasync,
   fdatasyncSync,
   fstatSync,
   fsyncSync,
@@ -17,6 +18,7 @@ import {
   writeSync
 } from "node:fs"
 import { join } from "node:path"
+import { promisify } from "node:util"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { faultPoint } from "../../src/base/FaultPoint.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
@@ -85,6 +87,13 @@ export class PackAppender {
     while (done < bytes.length) done += writeSync(this.#fd, bytes, done, bytes.length - done, at + done)
     this.#position = at + bytes.length
     return at
+  }
+
+  /** `sync` beside other work of this thread, which must not append meanwhile. */
+  async syncBeside(): Promise<void> {
+    if (this.#isNew) return this.sync()
+    faultPoint("layerfs.pack.sync")
+    await promisify(fdatasync)(this.#fd)
   }
 
   sync(): void {

@@ -203,13 +203,23 @@ export class ObjectWriter implements ObjectStore {
   }
 
   flush(): readonly PackedObject[] {
+    if (this.#writeOut()) this.#pack.sync()
+    return this.#packed
+  }
+
+  /** `flush`, where what is durable comes later: the caller has other work to do while the disk is busy, but writes nothing. */
+  flushBeside(): { readonly packed: readonly PackedObject[]; readonly durable: Promise<void> } {
+    const durable = this.#writeOut() ? this.#pack.syncBeside() : Promise.resolve()
+    // Whoever waits for it is told; a caller that failed before is not failed twice.
+    durable.catch(() => undefined)
+    return { packed: this.#packed, durable }
+  }
+
+  #writeOut(): boolean {
     this.#seal()
     this.#sealFramed()
-    if (this.#packed.length > 0) {
-      crashPoint("layerfs.pack.written")
-      this.#pack.sync()
-    }
-    return this.#packed
+    if (this.#packed.length > 0) crashPoint("layerfs.pack.written")
+    return this.#packed.length > 0
   }
 
   /** Pack lengths that belong to what `flush` returned. */

@@ -96,7 +96,11 @@ export const editPaged = (
     nameOf: (item) => item.entry.name,
     find: (name) => trees.leafFor(base, name),
     next: (page) => (page.isLast ? undefined : trees.leafFor(base, `${page.last}\0`)),
-    write: (items, like) => writeLeaf(objects, items, like)
+    write: (items, like) => {
+      const page = writeLeaf(objects, items, like)
+      trees.keepLeaf(page, items)
+      return page
+    }
   }
   let above = editLevel(leaves, edits)
   for (let level = 1; level <= top.level; level += 1) {
@@ -106,7 +110,11 @@ export const editPaged = (
       nameOf: (page) => page.last,
       find: (name) => trees.pagesFor(base, name, at),
       next: (page) => (page.isLast ? undefined : trees.pagesFor(base, `${page.last}\0`, at)),
-      write: (items, like) => writeIndex(objects, at, items, like)
+      write: (items, like) => {
+        const page = writeIndex(objects, at, items, like)
+        trees.keepIndex(at, page, items)
+        return page
+      }
     }
     above = editLevel(pages, above)
   }

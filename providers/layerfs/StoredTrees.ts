@@ -11,6 +11,7 @@ import {
   decodeRoot,
   decodeTimes,
   decodeTree,
+  heldNs,
   type RootRecord,
   type StoredEntry,
   type StoredTime,
@@ -87,6 +88,21 @@ export class StoredTrees {
     return tree
   }
 
+  /** A leaf that was just written: whoever looks at it next need not decode it. `items` are what it was made of. */
+  keepLeaf({ tree: id, times, linked }: TreePage, items: readonly TreeItem[]): void {
+    if (this.#trees.has(id)) return
+    const tree = this.#keep(id, { linked, entries: items.map(({ entry }) => entry) })
+    const held = items.map(({ time }) => ({ mtimeNs: heldNs(time.mtimeNs), times: time.times }))
+    this.#times.set(tree, { id: times, times: held })
+  }
+
+  /** The same for a page of an index. */
+  keepIndex(level: number, { tree: id, times, linked, count }: TreePage, pages: readonly TreePage[]): void {
+    if (this.#indexes.has(id)) return
+    const index = this.#keepIndex(id, { level, linked, count, pages })
+    this.#timesIndexes.set(index, { id: times, ids: pages.map((page) => page.times) })
+  }
+
   /** The index of a paged directory, or of one of its pages; undefined for one object with all entries. */
   indexOf(id: Digest): TreeIndex | undefined {
     const known = this.#indexes.get(id)
@@ -96,7 +112,10 @@ export class StoredTrees {
       this.#keep(id, decodeTree(bytes))
       return undefined
     }
-    const index = decodeTreeIndex(bytes)
+    return this.#keepIndex(id, decodeTreeIndex(bytes))
+  }
+
+  #keepIndex(id: Digest, index: TreeIndex): TreeIndex {
     for (const oldest of this.#indexes.keys()) {
       if (this.#indexes.size < cachedIndexes) break
       this.#indexes.delete(oldest)

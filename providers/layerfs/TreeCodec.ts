@@ -12,7 +12,7 @@
  */
 import type { Digest } from "../../src/base/Digest.ts"
 import type { TreePath } from "../../src/base/PathBytes.ts"
-import { idFromBytes, idLength, idToBytes } from "./ObjectId.ts"
+import { idFromBytes, idLength, writeId } from "./ObjectId.ts"
 
 export type StoredEntry =
   | {
@@ -87,11 +87,11 @@ export const encodeTree = (entries: readonly StoredEntry[]): Buffer => {
     if (entry.type === "file") {
       bytes.writeUInt32LE(entry.size % 0x100000000, at)
       bytes.writeUInt32LE(Math.floor(entry.size / 0x100000000), at + 4)
-      bytes.set(idToBytes(entry.id), at + 8)
+      writeId(bytes, entry.id, at + 8)
       at = writeText(bytes, entry.linkGroup ?? "", at + 8 + idLength)
     } else if (entry.type === "directory") {
       bytes.writeUInt8(entry.linked ? LINKED : 0, at)
-      bytes.set(idToBytes(entry.id), at + 1)
+      writeId(bytes, entry.id, at + 1)
       at += 1 + idLength
     } else {
       at = writeText(bytes, entry.target, at)
@@ -147,7 +147,7 @@ export const decodeTree = (bytes: Buffer): StoredTree => {
 /** What 64 bits of nanoseconds hold ends in the year 2262 (ext4 counts to 2446, xfs and btrfs further): a later time is kept as that. */
 const latestNs = 2n ** 63n - 1n
 const earliestNs = -(2n ** 63n)
-const heldNs = (ns: bigint): bigint => (ns > latestNs ? latestNs : ns < earliestNs ? earliestNs : ns)
+export const heldNs = (ns: bigint): bigint => (ns > latestNs ? latestNs : ns < earliestNs ? earliestNs : ns)
 
 export const encodeTimes = (times: readonly StoredTime[]): Buffer => {
   let size = 6
@@ -160,7 +160,7 @@ export const encodeTimes = (times: readonly StoredTime[]): Buffer => {
     bytes.writeBigInt64LE(heldNs(time.mtimeNs), at)
     at += 8
     if (time.times !== null) {
-      bytes.set(idToBytes(time.times), at)
+      writeId(bytes, time.times, at)
       at += idLength
     }
   }
@@ -193,7 +193,7 @@ export const encodeRoot = (root: RootRecord): Buffer => {
   bytes.write("R\x01", 0, "latin1")
   bytes.writeUInt16LE(root.mode, 2)
   bytes.writeBigInt64LE(heldNs(root.mtimeNs), 4)
-  bytes.set(idToBytes(root.times), 12)
+  writeId(bytes, root.times, 12)
   return bytes
 }
 

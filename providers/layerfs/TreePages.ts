@@ -12,7 +12,7 @@
  */
 import type { Digest } from "../../src/base/Digest.ts"
 import type { TreePath } from "../../src/base/PathBytes.ts"
-import { idFromBytes, idLength, idToBytes } from "./ObjectId.ts"
+import { idFromBytes, idLength, idToBytes, writeId } from "./ObjectId.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
 import { encodeTimes, encodeTree, isLinked, type StoredEntry, type StoredTime } from "./TreeCodec.ts"
 
@@ -67,7 +67,7 @@ export const encodeTreeIndex = (level: number, pages: readonly Omit<TreePage, "t
     bytes.write(last, 2, "latin1")
     bytes.writeUInt32LE(count, 2 + last.length)
     bytes.writeUInt8(linked ? 1 : 0, 6 + last.length)
-    bytes.set(idToBytes(tree), 7 + last.length)
+    writeId(bytes, tree, 7 + last.length)
     parts.push(bytes)
   }
   return Buffer.concat(parts)
