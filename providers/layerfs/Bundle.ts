@@ -43,21 +43,36 @@ interface Scope {
 const columns =
   "id, parent, second_parent, lower(hex(root)) AS root, lower(hex(times)) AS times, message, at, dated, operation, actor, live"
 
+const lacksParent = ["parent", "second_parent"]
+  .map((name) => `(c.${name} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM commits p WHERE p.id = c.${name}))`)
+  .join(" OR ")
+
 /** Lets other calls of the worker in between. */
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-/** The commit, and with `history` all of its ancestors by both parents, each once. */
-const commitsOf = (db: Database, head: string, history: boolean): BundleCommit[] => {
+interface Wanted {
+  readonly commits: readonly BundleCommit[]
+  /** Those that go without all of their parents. */
+  readonly edges: readonly string[]
+}
+
+/** The commit, and with `history` all of its ancestors by both parents, each once. Undefined where the store lacks one unsaid. */
+const commitsOf = (db: Database, refs: SqliteRefs, head: string, history: boolean): Wanted | undefined => {
   const found = new Map<string, BundleCommit>()
+  const edges: string[] = []
   const open = [head]
   for (let id = open.pop(); id !== undefined; id = open.pop()) {
-    const row: Row | undefined = found.has(id) ? undefined : db.get(`SELECT ${columns} FROM commits WHERE id = ?`, id)
-    if (row === undefined) continue
+    if (found.has(id)) continue
+    const row: Row | undefined = db.get(`SELECT ${columns} FROM commits WHERE id = ?`, id)
+    if (row === undefined) return undefined
     const commit = { ...row } as unknown as BundleCommit
     found.set(id, commit)
-    if (history) for (const above of [commit.parent, commit.second_parent]) if (above !== null) open.push(above)
+    const parents = [commit.parent, commit.second_parent].filter((above) => above !== null)
+    const isEdge = history ? refs.isEdge(id) : parents.length > 0
+    if (isEdge) edges.push(id)
+    if (history) open.push(...(isEdge ? parents.filter((above) => refs.commit(above) !== undefined) : parents))
   }
-  return [...found.values()]
+  return { commits: [...found.values()], edges }
 }
 
 const refuseTarget = (path: TreePath, message: string): ExportRefused =>
@@ -65,6 +80,13 @@ const refuseTarget = (path: TreePath, message: string): ExportRefused =>
     message,
     remedy: "Give the path of a new file in a directory that this user can write to.",
     path: show(path).path
+  })
+
+const refuseIncomplete = (target: TreePath): ExportRefused =>
+  new ExportRefused({
+    message: "The store lacks a commit of this history, and nothing says that its history begins there.",
+    remedy: "Restore index.db from a backup, or export with `history: false`. Nothing was written.",
+    path: show(target).path
   })
 
 /** Writes to a working name, flushed and renamed at the end. */
@@ -136,7 +158,9 @@ export const exportBundle = async (
   try {
     // A cancellation that came with the call is heard.
     await turn()
-    const commits = commitsOf(db, head.id, history)
+    const wanted = commitsOf(db, refs, head.id, history)
+    if (wanted === undefined) throw refuseIncomplete(target)
+    const { commits, edges } = wanted
     plan.reach(db, commits, reader, cancelled)
     // What broke the walk off has left something out.
     refuseCancelled()
@@ -146,6 +170,7 @@ export const exportBundle = async (
       project: { id: head.project, name: refs.project(head.project)?.name ?? "" },
       head: head.id,
       history,
+      edges,
       commits,
       objects: totalFiles
     }
@@ -174,7 +199,7 @@ export const exportBundle = async (
     }
     seal()
     file.write(encoder.end())
-    return { commit: head.id, commits: commits.length, objects: totalFiles, bytes: file.finish() }
+    return { commit: head.id, commits: commits.length, beginsHere: edges, objects: totalFiles, bytes: file.finish() }
   } finally {
     plan.close()
     file.close()
@@ -230,6 +255,7 @@ const isClose = (a: number, b: number): boolean => a <= 2 * b && b <= 2 * a
 /** Looks that every commit of the bundle is whole, here or there, before the store says that it has it. */
 const checkClosure = ({ refs, objects }: BundleContext, manifest: BundleManifest, shown: string): void => {
   const given = new Set(manifest.commits.map((one) => one.id))
+  const edges = new Set(manifest.edges)
   const trees = new StoredTrees(objects)
   const seen = new Set<string>()
   const need = (id: Digest): void => {
@@ -265,7 +291,7 @@ const checkClosure = ({ refs, objects }: BundleContext, manifest: BundleManifest
       const isRooted = [one.parent, one.second_parent].every(
         (id) => id === null || given.has(id) || refs.commit(id) !== undefined
       )
-      if (manifest.history && !isRooted) throw refused("incomplete", shown)
+      if (!isRooted && !edges.has(one.id)) throw refused("incomplete", shown)
       need(`sha256:${one.times}`)
       walk(`sha256:${one.root}`, trees.root(`sha256:${one.times}`).times)
     }
@@ -277,7 +303,7 @@ const checkClosure = ({ refs, objects }: BundleContext, manifest: BundleManifest
 }
 
 const commit = async (context: BundleContext, manifest: BundleManifest, shown: string): Promise<BundleReceipt> => {
-  const { db, objects, quota, durability } = context
+  const { db, refs, objects, quota, durability } = context
   const { project, head } = manifest
   const packed = objects.flush()
   const added = await db.transactWithRetry(() => {
@@ -311,11 +337,17 @@ const commit = async (context: BundleContext, manifest: BundleManifest, shown: s
         one.live
       )
     }
+    // Where history begins here: at what came without a parent, until another bundle brings it.
+    for (const id of manifest.edges)
+      db.run(`INSERT OR IGNORE INTO edges SELECT id FROM commits c WHERE c.id = ? AND (${lacksParent})`, id)
+    db.run(
+      `DELETE FROM edges WHERE commit_id NOT IN (SELECT c.id FROM edges e JOIN commits c ON c.id = e.commit_id WHERE ${lacksParent})`
+    )
     crashPoint("layerfs.bundle.inTransaction")
     faultPoint("layerfs.index.commit")
-    return fresh.length
+    return { commits: fresh.length, beginsHere: manifest.edges.filter((id) => refs.isEdge(id)) }
   })
   objects.committed()
   crashPoint("layerfs.bundle.imported")
-  return { project: project.id, commit: head, commits: added, objects: packed.length, durability }
+  return { project: project.id, commit: head, ...added, objects: packed.length, durability }
 }

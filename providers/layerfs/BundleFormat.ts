@@ -49,6 +49,8 @@ export interface BundleManifest {
   readonly head: string
   /** Whether the ancestors of the head are in it. */
   readonly history: boolean
+  /** Commits that have parents which are not in it: where they go without them, the history of the other store begins. */
+  readonly edges: readonly string[]
   readonly commits: readonly BundleCommit[]
   readonly objects: number
 }
@@ -176,7 +178,12 @@ const decodeManifest = (payload: Buffer): BundleManifest | undefined => {
     commits.some((commit) => commit.id === head) &&
     typeof history === "boolean" &&
     Number.isSafeInteger(objects)
-  return isWhole ? manifest : undefined
+  if (!isWhole) return undefined
+  // The first ones did not say so: then it can only be the one commit of a bundle without history.
+  const edges = manifest.edges ?? (history ? [] : [head])
+  return Array.isArray(edges) && edges.every((id) => commits.some((commit) => commit.id === id))
+    ? { ...manifest, edges }
+    : undefined
 }
 
 /** An open bundle. `manifest` once, then `groups` to the end. Throws `BundleRefused`. */

@@ -5,8 +5,9 @@
  */
 import { show } from "../../src/base/PathBytes.ts"
 import type { Change, SkippedEntries } from "../../src/workspace/WorkspaceProvider.ts"
-import { commitChanges, type CommitContext, applyChanges, refNotFound } from "./CommitBuilder.ts"
+import { commitChanges, type CommitContext, applyChanges } from "./CommitBuilder.ts"
 import { harvest, type HarvestInput, type Seen, type Skipped } from "./projection/Harvest.ts"
+import { refNotFound } from "./RefNotFound.ts"
 import type { CheckpointReply, CheckpointRequest, PreviewReply } from "./projection/StorePort.ts"
 import type { CommitRow } from "./RefStore.ts"
 import type { TreeDifference } from "./TreeDiff.ts"

@@ -8,11 +8,12 @@ import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { newId } from "../../src/base/Id.ts"
 import { show } from "../../src/base/PathBytes.ts"
 import type { Durability } from "../../src/sqlite/Database.ts"
-import { HeadMoved, OperationUsed, RefNotFound } from "../../src/workspace/WorkspaceError.ts"
+import { HeadMoved, OperationUsed } from "../../src/workspace/WorkspaceError.ts"
 import type { CheckpointOutcome } from "../../src/workspace/WorkspaceProvider.ts"
 import { storeBytes, type StoredContent, storeFile } from "./FileContent.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
 import type { ObjectWriter } from "./PackedObjects.ts"
+import { refNotFound } from "./RefNotFound.ts"
 import type { BranchRow, CommitRow, NewCommit } from "./RefStore.ts"
 import type { SqliteRefs } from "./SqliteRefs.ts"
 import type { CommitChanges, CommitIntent } from "./StoreCalls.ts"
@@ -28,13 +29,6 @@ export interface CommitContext {
   readonly objects: ObjectWriter
   readonly durability: Durability
 }
-
-export const refNotFound = (ref: string): RefNotFound =>
-  new RefNotFound({
-    message: "No project, layer, branch, commit or workspace of this store has this id.",
-    remedy: "Use an id that this store returned.",
-    ref
-  })
 
 export const headMoved = (branch: string, expected: string, actual: string): HeadMoved =>
   new HeadMoved({

@@ -100,6 +100,16 @@ const migrations: readonly Migration[] = [
     version: 6,
     name: "patches",
     sql: "UPDATE store SET format = 3;"
+  },
+  {
+    version: 7,
+    name: "commits that came without all of their parents",
+    // Up to now only a bundle of one state could bring one.
+    sql: `
+      CREATE TABLE edges (commit_id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+      INSERT INTO edges SELECT id FROM commits c
+      WHERE EXISTS (SELECT 1 FROM (SELECT c.parent AS id UNION ALL SELECT c.second_parent) p
+        WHERE p.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM commits k WHERE k.id = p.id));`
   }
 ]
 

@@ -31,6 +31,12 @@ export interface CommitRow {
   readonly dated: number
 }
 
+/** What a commit grew from, as far as the store has it; `beginsHere` when it lacks a parent because a bundle brought it without. */
+export interface Parents {
+  readonly parents: readonly CommitRow[]
+  readonly beginsHere: boolean
+}
+
 /** A commit before the store has placed it among its parents. */
 export type NewCommit = Omit<CommitRow, "dated" | "secondParent"> & { readonly secondParent?: string | null }
 

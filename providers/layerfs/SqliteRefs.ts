@@ -10,6 +10,7 @@ import { faultPoint } from "../../src/base/FaultPoint.ts"
 import type { HeadMove } from "../../src/workspace/WorkspaceProvider.ts"
 import { idFromBytes, idToBytes } from "./ObjectId.ts"
 import { insertObjects } from "./PackedObjects.ts"
+import { refNotFound } from "./RefNotFound.ts"
 import { allowance, charge, type StoreQuota } from "./StoreQuota.ts"
 import type {
   AddCommit,
@@ -19,6 +20,7 @@ import type {
   Moved,
   NewCommit,
   NewMove,
+  Parents,
   ProjectRow,
   RefStore,
   WorkspaceRow
@@ -74,6 +76,40 @@ export class SqliteRefs implements RefStore {
   commit(id: string): CommitRow | undefined {
     const row = this.#db.get("SELECT * FROM commits WHERE id = ?", id)
     return row === undefined ? undefined : commitOf(row)
+  }
+
+  /**
+   * The parents of a commit, the first one first. The history of this store begins at a commit that a bundle brought without its past: it
+   * has those that are here. Throws `RefNotFound` where a parent is missing and nobody said so.
+   */
+  parentsOf(commit: CommitRow): Parents {
+    const parents: CommitRow[] = []
+    let missing: string | undefined
+    for (const id of [commit.parent, commit.secondParent]) {
+      const parent = id === null ? undefined : this.commit(id)
+      if (parent !== undefined) parents.push(parent)
+      else missing ??= id ?? undefined
+    }
+    if (missing !== undefined && !this.isEdge(commit.id)) throw refNotFound(missing)
+    return { parents, beginsHere: missing !== undefined }
+  }
+
+  isEdge(commit: string): boolean {
+    return this.#db.get("SELECT 1 FROM edges WHERE commit_id = ?", commit) !== undefined
+  }
+
+  /** A commit at which the history of `head` begins here although it has parents: the child of `before` if there is one. */
+  edgeAbove(head: string, before: string): string | undefined {
+    const row = this.#db.get(
+      `WITH RECURSIVE above (id) AS (
+         SELECT ? UNION SELECT p.id FROM above JOIN commits c ON c.id = above.id JOIN commits p ON p.id IN (c.parent, c.second_parent)
+       )
+       SELECT e.commit_id AS id FROM edges e JOIN above ON above.id = e.commit_id JOIN commits c ON c.id = e.commit_id
+       ORDER BY ? IN (c.parent, c.second_parent) DESC, c.dated DESC LIMIT 1`,
+      head,
+      before
+    )
+    return row === undefined ? undefined : String(row["id"])
   }
 
   branch(id: string): BranchRow | undefined {

@@ -88,6 +88,11 @@ export interface LogQuestion extends Paged {
   readonly path: TreePath | null
 }
 
+export interface LogReply {
+  readonly commits: readonly CommitRow[]
+  readonly beginsHere: readonly string[]
+}
+
 export interface DiffQuestion extends Paged {
   readonly from: string
   readonly to: string
@@ -115,6 +120,7 @@ export interface BlameReply {
   readonly lines: readonly LineOrigin[]
   readonly commits: readonly CommitRow[]
   readonly coarse: readonly string[]
+  readonly beginsHere: readonly string[]
 }
 
 export interface GlobQuestion extends Paged {
@@ -170,7 +176,7 @@ export interface Calls {
   /** `RefNotFound`, `QueryInvalid`. */
   readonly branches: (input: Paged & { readonly ref: string }) => Answer<{ readonly branches: readonly BranchRow[] }>
   /** `RefNotFound`, `QueryInvalid`. Newest first; see `history/Log.ts`. Can be cancelled. */
-  readonly log: (input: LogQuestion) => Promise<Answer<{ readonly commits: readonly CommitRow[] }>>
+  readonly log: (input: LogQuestion) => Promise<Answer<LogReply>>
   readonly findOperation: (input: { readonly operationId: string }) => { readonly commit: string } | null
   /** `RefNotFound`. */
   readonly pin: (input: { readonly key: string; readonly ref: string }) => Promise<void>

@@ -44,6 +44,16 @@ const unreferenced = (db: Database): number =>
     )?.["n"] ?? 0
   )
 
+/** Parents that no row has, although no bundle brought their child without them. */
+const lostParents = (db: Database): string[] =>
+  db
+    .all(
+      `SELECT c.id, p.value AS parent FROM commits c, json_each(json_array(c.parent, c.second_parent)) p
+       WHERE p.value IS NOT NULL AND NOT EXISTS (SELECT 1 FROM commits k WHERE k.id = p.value)
+         AND NOT EXISTS (SELECT 1 FROM edges e WHERE e.commit_id = c.id) ORDER BY c.id LIMIT 100`
+    )
+    .map((row) => `commit ${String(row["parent"])} is lost: ${String(row["id"])} grew from it`)
+
 export const verifyStore = (context: VerifyContext): VerifyReport => {
   const { reader, refs, progress } = context
   const damaged = new Map<Digest, Damage>()
@@ -60,6 +70,7 @@ export const verifyStore = (context: VerifyContext): VerifyReport => {
     .all("PRAGMA integrity_check(100)")
     .map((row) => String(row["integrity_check"]))
     .filter((line) => line !== "ok")
+    .concat(lostParents(context.db))
   return {
     ok: damaged.size === 0 && index.length === 0,
     objects: seen.size,

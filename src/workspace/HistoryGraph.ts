@@ -1,7 +1,7 @@
 /**
  * The history as a graph: commits in lanes, and reading what is drawn from any provider.
  * Promise: pure; each commit has one row, below every commit that was made from it; a lane holds one line of work until it joins the one it
- * came from; branches that begin at the same commit share nothing else. Rules: W3, L3. Drawn by HistoryGraphText and HistoryGraphSvg.
+ * came from; branches that begin at the same commit share nothing else; a commit whose parents are not in the store says so. Rules: W3, L3. Drawn by HistoryGraphText and HistoryGraphSvg.
  */
 import * as Effect from "effect/Effect"
 import type { CommitInfo } from "./WorkspaceValues.ts"
@@ -23,6 +23,8 @@ export interface GraphRow {
   readonly passing: readonly number[]
   /** Lines to the next row, or out of the picture below the last one. */
   readonly edges: readonly GraphEdge[]
+  /** The store has not all of its parents: no line leads to those. */
+  readonly beginsHere: boolean
 }
 
 export interface HistoryGraph {
@@ -33,12 +35,15 @@ export interface HistoryGraph {
   readonly more: boolean
 }
 
-/** Puts commits, newest first as `log` gives them, into lanes. `labels` names heads, by commit. */
+/** Puts commits, newest first as `log` gives them, into lanes. `labels` names heads, by commit; `beginsHere` is that of the log. */
 export const historyGraph = (
   commits: readonly CommitInfo[],
   labels: ReadonlyMap<string, readonly string[]> = new Map(),
-  more = false
+  more = false,
+  beginsHere: readonly string[] = []
 ): HistoryGraph => {
+  const edgesOfStore = new Set(beginsHere)
+  const shown = new Set(edgesOfStore.size === 0 ? [] : commits.map(({ id }) => id))
   /** What each lane leads to; null: free. */
   const lanes: (string | null)[] = []
   const free = (): number => {
@@ -55,7 +60,10 @@ export const historyGraph = (
     // Every line that leads here has ended above.
     for (const [at, target] of lanes.entries()) if (target === commit.id) lanes[at] = null
     const passing = lanes.flatMap((target, at) => (target === null ? [] : [at]))
-    const parents = [commit.parent, commit.secondParent].filter((id) => id !== null)
+    const begins = edgesOfStore.has(commit.id)
+    const parents = [commit.parent, commit.secondParent]
+      .filter((id) => id !== null)
+      .filter((id) => !begins || shown.has(id))
     const begun: GraphEdge[] = []
     for (const [place, parent] of parents.entries()) {
       // The first parent goes on below the commit, the other one where it is wanted already or in a lane of its own.
@@ -72,7 +80,14 @@ export const historyGraph = (
       const bent = { from: edge.from, to: arrives(edge.to) }
       edges.set(`${bent.from} ${bent.to}`, bent)
     }
-    return { commit, labels: labels.get(commit.id) ?? [], lane, passing, edges: [...edges.values()] }
+    return {
+      commit,
+      labels: labels.get(commit.id) ?? [],
+      lane,
+      passing,
+      edges: [...edges.values()],
+      beginsHere: begins
+    }
   })
   return { rows, lanes: widest, more }
 }
@@ -100,9 +115,12 @@ export const readHistoryGraph = (
     const heads = only ? [] : [...labels.keys()]
     const refs = ref.startsWith("prj_") ? heads : [...new Set([ref, ...heads])].slice(0, branchesAtMost)
     if (refs.length === 0) return historyGraph([])
-    const { commits, next } = yield* provider.log(refs, { limit })
-    return historyGraph(commits, labels, next !== null)
+    const { commits, next, beginsHere } = yield* provider.log(refs, { limit })
+    return historyGraph(commits, labels, next !== null, beginsHere)
   })
+
+/** What is told where the store has no more of a history. */
+export const beginsHereText = "the history of this store begins here"
 
 /** What is told of a commit beside its place: who made it, in one line. */
 export const actorText = ({ actor: { call, agent, goal } }: CommitInfo): string =>

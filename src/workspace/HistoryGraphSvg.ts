@@ -3,7 +3,7 @@
  * Promise: well-formed whatever messages and names hold; no script, no link, nothing that is loaded; colours follow the reader's
  * `prefers-color-scheme`. Rules: W3, L3.
  */
-import { actorText, type HistoryGraph, plainLine } from "./HistoryGraph.ts"
+import { actorText, beginsHereText, type HistoryGraph, plainLine } from "./HistoryGraph.ts"
 
 const rowHeight = 26
 const laneWidth = 18
@@ -45,7 +45,7 @@ export const graphSvg = ({ rows, lanes, more }: HistoryGraph, title = "History")
   const shapes: string[] = []
   const texts: string[] = []
   let longest = 0
-  for (const [index, { commit, labels, lane, edges }] of rows.entries()) {
+  for (const [index, { commit, labels, lane, edges, beginsHere }] of rows.entries()) {
     const last = index === rows.length - 1
     for (const { from, to } of edges) {
       const [x1, y1, x2, y2] = [x(from), y(index), x(to), y(index + 1)]
@@ -56,7 +56,7 @@ export const graphSvg = ({ rows, lanes, more }: HistoryGraph, title = "History")
     }
     const names = labels.map((label) => `[${plainLine(label)}]`).join(" ")
     const said = plainLine(commit.message)
-    const who = actorText(commit)
+    const who = [actorText(commit), beginsHere ? `… ${beginsHereText}` : ""].filter((part) => part !== "").join(" ")
     longest = Math.max(longest, names.length + said.length + plainLine(who).length + commit.id.length + 4)
     texts.push(
       `<text x="${textAt}" y="${y(index) + 4}"><tspan class="q">${escaped(commit.id)}</tspan> <tspan class="n">${escaped(names)}</tspan> ${escaped(said)} <tspan class="q">${escaped(who)}</tspan></text>`

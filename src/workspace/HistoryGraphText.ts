@@ -2,7 +2,7 @@
  * The history graph for a terminal: a row for each commit, and a row of lines where lanes part or join.
  * Promise: no character of a message or a name reaches the terminal as a control; nothing is cut that is not told. Rules: W3, L3.
  */
-import { actorText, type GraphEdge, type HistoryGraph, plainLine } from "./HistoryGraph.ts"
+import { actorText, beginsHereText, type GraphEdge, type HistoryGraph, plainLine } from "./HistoryGraph.ts"
 
 const UP = 1
 const DOWN = 2
@@ -62,14 +62,16 @@ const joint = (edges: readonly GraphEdge[], charset: string): string => {
 export const graphText = ({ rows, more }: HistoryGraph, { ascii = false }: GraphTextOptions = {}): string => {
   const charset = ascii ? plainLines : lines
   const out: string[] = []
-  for (const { commit, labels, lane, passing, edges } of rows) {
+  for (const { commit, labels, lane, passing, edges, beginsHere } of rows) {
     const marks = Array.from({ length: Math.max(lane, ...passing) + 1 }, () => " ")
     for (const at of passing) marks[at] = charset[UP | DOWN]!
-    marks[lane] = commit.parent === null ? (ascii ? "o" : "◇") : ascii ? "*" : "●"
+    marks[lane] = commit.parent === null || beginsHere ? (ascii ? "o" : "◇") : ascii ? "*" : "●"
     const names = labels.map((label) => `[${plainLine(label)}] `).join("")
     const who = actorText(commit)
     const said = plainLine(commit.message)
-    out.push(`${marks.join(" ")}  ${commit.id} ${names}${said}${who === "" ? "" : `  (${plainLine(who)})`}`.trimEnd())
+    const by = who === "" ? "" : `  (${plainLine(who)})`
+    const begins = beginsHere ? `  … ${beginsHereText}` : ""
+    out.push(`${marks.join(" ")}  ${commit.id} ${names}${said}${by}${begins}`.trimEnd())
     out.push(...joints(edges, charset))
   }
   if (more) out.push("…  older commits are not shown")

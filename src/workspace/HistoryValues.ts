@@ -28,6 +28,11 @@ export interface LogOptions extends PageOptions {
 /** Commits, newest first: no commit comes before one that was made from it. */
 export interface LogPage extends Page {
   readonly commits: readonly CommitInfo[]
+  /**
+   * Commits that this page came to and that the store has without all of their parents: a bundle brought them so (`history: false`). What was
+   * before them is not in this store.
+   */
+  readonly beginsHere: readonly string[]
 }
 
 /** Branches of a project, in the order of their making. */
@@ -77,6 +82,8 @@ export interface BlamePage extends Page {
    * older may name such a commit.
    */
   readonly coarse: readonly string[]
+  /** Those of `commits` that the store has without all of their parents, as in `LogPage`: their lines may be older. */
+  readonly beginsHere: readonly string[]
 }
 
 /** Paths of a state, in byte order. */
@@ -129,7 +136,10 @@ export interface UndoOptions extends MoveOptions {
 /** The commits that a moved head no longer reaches. They stay readable by id, and `undo` gives them back. */
 export interface UndoneSpan {
   readonly commits: number
-  /** False beyond 10,000 commits, where the rest was not looked at, and where a list below was cut. */
+  /**
+   * False beyond 10,000 commits, where the rest was not looked at, where a list below was cut, and where the history of this store begins
+   * before the two states meet.
+   */
   readonly complete: boolean
   /** The first 1,000 of each that the commits name. */
   readonly calls: readonly string[]

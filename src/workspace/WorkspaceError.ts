@@ -163,11 +163,15 @@ export class OperationUsed extends Schema.TaggedError<OperationUsed>()("Operatio
   operationId: Schema.String
 }) {}
 
-/** The head was not moved: `to` is of another project, or was never a state of this branch, or there is nothing to take back. */
+/**
+ * The head was not moved: `to` is of another project, or was never a state of this branch, or there is nothing to take back. `beginsHere`: the
+ * store lacks what was before the commit `beginsAt`, because a bundle brought that one without its past.
+ */
 export class MoveRefused extends Schema.TaggedError<MoveRefused>()("MoveRefused", {
   ...errorFields("MOVE_REFUSED"),
-  reason: Schema.Literals(["otherProject", "notInHistory", "nothingToUndo", "operationUsed"]),
-  branch: Schema.String
+  reason: Schema.Literals(["otherProject", "notInHistory", "nothingToUndo", "operationUsed", "beginsHere"]),
+  branch: Schema.String,
+  beginsAt: Schema.optional(Schema.String)
 }) {}
 
 /** The file has no lines to blame: it is binary, or larger than `limitBytes`. */

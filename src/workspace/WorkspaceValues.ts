@@ -361,7 +361,10 @@ export interface BundleOptions {
   readonly ref: Ref
   /** A file that does not exist yet. */
   readonly target: PathInput
-  /** With all ancestors (the default), or this one state. */
+  /**
+   * With all ancestors that this store has (the default), or this one state: where that is imported, history begins with it (`beginsHere` of
+   * its log), until a bundle with the history comes.
+   */
   readonly history?: boolean
   readonly onProgress?: (progress: Progress) => void
 }
@@ -369,6 +372,8 @@ export interface BundleOptions {
 export interface ExportedBundle {
   readonly commit: string
   readonly commits: number
+  /** Commits of it that go without all of their parents: the one of a bundle without history, and those that this store has so. */
+  readonly beginsHere: readonly string[]
   readonly objects: number
   /** Length of the file. */
   readonly bytes: number
@@ -381,6 +386,8 @@ export interface BundleReceipt {
   /** Commits and objects that the store did not have. */
   readonly commits: number
   readonly objects: number
+  /** Commits of the bundle that this store has without all of their parents. */
+  readonly beginsHere: readonly string[]
   readonly durability: Durability
 }
 
@@ -412,7 +419,7 @@ export interface VerifyReport {
   readonly ok: boolean
   readonly objects: number
   readonly damaged: readonly DamagedObject[]
-  /** What SQLite's own check (`PRAGMA integrity_check`) says of the index, at most 100 lines; empty when it is in order. */
+  /** What SQLite's own check (`PRAGMA integrity_check`) says of the index, at most 100 lines, and lost commits; empty when it is in order. */
   readonly index: readonly string[]
   /** Bytes of the packs that no row names: a compaction gives them back. */
   readonly unreferencedBytes: number

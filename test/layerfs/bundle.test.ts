@@ -3,41 +3,16 @@ import { execFileSync } from "node:child_process"
 import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it, vi } from "vitest"
-import { type LayerStore, openLayerStore } from "../../providers/layerfs/LayerStore.ts"
+import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { seed as seedOf } from "../governance/authority.ts"
 import { seededRandom } from "../seededRandom.ts"
+import { ground, state } from "./bundleFixture.ts"
 import { latin, put } from "./storeChange.ts"
-import { atEnd, commitInto, importInto, open, scratch } from "./storeFixture.ts"
+import { atEnd, commitInto, open, scratch } from "./storeFixture.ts"
 import { unsound } from "./soundness.ts"
 import { child } from "./storeKills.ts"
 
 vi.setConfig({ testTimeout: 240_000 })
-
-/** A store with an import, five commits on a branch, and a large file; and a bundle of it. */
-const ground = async (random: (below: number) => number) => {
-  const source = scratch()
-  writeFileSync(join(source, "a"), `a ${random(1_000_000)} `.repeat(500))
-  writeFileSync(join(source, "large"), Buffer.from(Array.from({ length: 600_000 }, () => random(256))))
-  const store = await open(join(scratch(), "s"))
-  const { layer, project } = await importInto(store, source)
-  const { id: branch } = await store.call("fork", { from: layer, name: "b" })
-  const commits: string[] = []
-  for (let n = 0; n < 5; n += 1) {
-    const { commit } = await commitInto(store, branch, [
-      put("a", `${n} `.repeat(2000)),
-      put(`d-${n}`, `${random(1_000_000)}`)
-    ])
-    commits.push(commit)
-  }
-  const file = join(scratch(), "b.bundle")
-  return { store, project, branch, commits, file, target: latin(file) }
-}
-
-/** What there is of the objects, commits and packs: equal before and after a refusal. */
-const state = async (store: LayerStore) => {
-  const { objects, commits, storedBytes, projects } = await store.call("stats", {})
-  return { objects, commits, storedBytes, projects }
-}
 
 describe("bundle", () => {
   it("L13 L12 a FIFO that stands for a bundle is refused, and the store goes on", async () => {
@@ -83,7 +58,14 @@ describe("bundle", () => {
       { source: target },
       { onProgress: ({ files }) => phases.push(files) }
     )
-    expect(receipt).toEqual({ project, commit: head, commits: 6, objects: exported.objects, durability: "full" })
+    expect(receipt).toEqual({
+      project,
+      commit: head,
+      commits: 6,
+      beginsHere: [],
+      objects: exported.objects,
+      durability: "full"
+    })
     expect(phases.at(-1)).toBe(exported.objects)
     for (const ref of commits) {
       const { root, parent, message, at } = await store.call("resolve", { ref })

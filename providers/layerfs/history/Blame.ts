@@ -7,7 +7,7 @@
 import type { TreePath } from "../../../src/base/PathBytes.ts"
 import { show } from "../../../src/base/PathBytes.ts"
 import { NotText } from "../../../src/workspace/WorkspaceError.ts"
-import { refNotFound } from "../CommitBuilder.ts"
+import { refNotFound } from "../RefNotFound.ts"
 import { readContent } from "../FileContent.ts"
 import type { CommitRow } from "../RefStore.ts"
 import type { Answer, BlameQuestion, BlameReply, LineOrigin } from "../StoreCalls.ts"
@@ -90,6 +90,7 @@ export const blame = async (
   const origins: LineOrigin[] = []
   const commits = new Map<string, CommitRow>()
   const coarse = new Set<string>()
+  const beginsHere = new Set<string>()
   const breathe = breathing(history.cancelled)
   /** Versions in turn, the last dated commit first: all that can lead to a commit has been when its turn comes. */
   const open = new Map<string, Version>()
@@ -157,13 +158,24 @@ export const blame = async (
     const version = [...open.values()].reduce((a, b) => (b.commit.dated > a.commit.dated ? b : a))
     open.delete(`${version.commit.id} ${version.path}`)
     const contents = {}
-    for (const id of [version.commit.parent, version.commit.secondParent]) {
-      if (id !== null && version.lines.length > 0) await handOver(version, contents, commitOf(id))
+    const above = history.refs.parentsOf(version.commit)
+    for (const parent of above.parents) {
+      if (version.lines.length > 0) await handOver(version, contents, parent)
     }
+    if (above.beginsHere && version.lines.length > 0) beginsHere.add(version.commit.id)
     settle(version, version.lines)
     await breathe()
   }
   const next = last >= asked.length ? null : cursorFor(question, { commit: commit.id, line: last })
   const rows = [...commits.values()].sort((a, b) => b.dated - a.dated)
-  return { commit: commit.id, path, totalLines: asked.length, lines: origins, commits: rows, coarse: [...coarse], next }
+  return {
+    commit: commit.id,
+    path,
+    totalLines: asked.length,
+    lines: origins,
+    commits: rows,
+    coarse: [...coarse],
+    beginsHere: [...beginsHere],
+    next
+  }
 }

@@ -6,7 +6,7 @@
 import { show, type TreePath } from "../../../src/base/PathBytes.ts"
 import type { Change, DiffPage } from "../../../src/workspace/WorkspaceProvider.ts"
 import { toChange } from "../Checkpoint.ts"
-import { refNotFound } from "../CommitBuilder.ts"
+import { refNotFound } from "../RefNotFound.ts"
 import type { CommitRow } from "../RefStore.ts"
 import type { DiffQuestion } from "../StoreCalls.ts"
 import { walkDiff } from "../TreeDiff.ts"

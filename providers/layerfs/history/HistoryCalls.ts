@@ -87,7 +87,7 @@ export const historyCalls = (
       Effect.suspend(() =>
         cancellable("log", { refs: typeof ref === "string" ? [ref] : ref, path: pathOf(path), limit, after })
       ).pipe(
-        Effect.map(({ commits, next }) => ({ commits: commits.map(commitInfo), next })),
+        Effect.map(({ commits, ...rest }) => ({ commits: commits.map(commitInfo), ...rest })),
         Effect.withSpan("LayerFs.log")
       ),
     diff: (from, to, { path, limit, after } = {}) =>

@@ -1,13 +1,14 @@
 /**
  * The log: the commits that some refs grew from, newest first.
  * Promise: a commit comes after every commit that was made from it, also where a clock went back (see `dated`); a page costs what it
- * looks at, wherever in the history it stands; its cursor holds the commits that the first page began at and those that come next.
+ * looks at, wherever in the history it stands; its cursor holds the commits that the first page began at and those that come next; where
+ * the store has no more of a history, the page says so.
  * Rules: W3, L3.
  */
 import type { TreePath } from "../../../src/base/PathBytes.ts"
-import { refNotFound } from "../CommitBuilder.ts"
-import type { BranchRow, CommitRow } from "../RefStore.ts"
-import type { Answer, LogQuestion, Paged } from "../StoreCalls.ts"
+import { refNotFound } from "../RefNotFound.ts"
+import type { BranchRow, CommitRow, Parents } from "../RefStore.ts"
+import type { Answer, LogQuestion, LogReply, Paged } from "../StoreCalls.ts"
 import {
   breathing,
   cursorAt,
@@ -47,10 +48,12 @@ const commitOf = (history: Pick<History, "refs">, ref: string): CommitRow => {
 /** Commits whose turn comes next: each once, the last dated first. */
 export class OpenCommits {
   readonly #open = new Map<string, CommitRow>()
-  readonly #find: (id: string) => CommitRow
+  readonly #parentsOf: (commit: CommitRow) => Parents
+  /** Commits that were taken and came without all of their parents. */
+  readonly edges: string[] = []
 
-  constructor(find: (id: string) => CommitRow) {
-    this.#find = find
+  constructor(parentsOf: (commit: CommitRow) => Parents) {
+    this.#parentsOf = parentsOf
   }
 
   add(commit: CommitRow): void {
@@ -66,9 +69,9 @@ export class OpenCommits {
     }
     if (next === undefined) return undefined
     this.#open.delete(next.id)
-    for (const id of [next.parent, next.secondParent]) {
-      if (id !== null && !this.#open.has(id)) this.add(this.#find(id))
-    }
+    const { parents, beginsHere } = this.#parentsOf(next)
+    for (const parent of parents) this.add(parent)
+    if (beginsHere) this.edges.push(next.id)
     return next
   }
 
@@ -77,9 +80,9 @@ export class OpenCommits {
   }
 }
 
-/** Whether the entry at the path, or anything below it, is another than in the first parent. */
+/** Whether the entry at the path, or anything below it, is another than in the first parent; of one that is not here nothing is known. */
 const touches = (history: History, commit: CommitRow, path: TreePath): boolean => {
-  const before = commit.parent === null ? undefined : commitOf(history, commit.parent)
+  const before = commit.parent === null ? undefined : history.refs.commit(commit.parent)
   if (before?.root === commit.root) return false
   return !sameEntry(
     before === undefined ? undefined : entryAt(history.trees, before.root, path),
@@ -88,17 +91,14 @@ const touches = (history: History, commit: CommitRow, path: TreePath): boolean =
 }
 
 /** Throws `RefNotFound`, `QueryInvalid`. */
-export const readLog = async (
-  history: History,
-  input: LogQuestion
-): Promise<Answer<{ readonly commits: readonly CommitRow[] }>> => {
+export const readLog = async (history: History, input: LogQuestion): Promise<Answer<LogReply>> => {
   const limit = limitOf(input.limit, 1000)
   const { refs } = input
   if (refs.length === 0 || refs.length > refsAtMost || !refs.every(isText)) throw invalid("ref")
   // Refs are part of the question as they were asked; what they stood for is in the cursor.
   const question = { log: refs, path: input.path }
   const at = input.after === undefined ? undefined : cursorAt(question, input.after, isAt)
-  const open = new OpenCommits((id) => commitOf(history, id))
+  const open = new OpenCommits((commit) => history.refs.parentsOf(commit))
   for (const id of at?.open ?? refs) open.add(commitOf(history, id))
   const from = at?.from ?? open.ids()
   const project = commitOf(history, from[0]!).project
@@ -112,7 +112,7 @@ export const readLog = async (
     await breathe()
   }
   const rest = open.ids()
-  return { commits, next: rest.length === 0 ? null : cursorFor(question, { from, open: rest }) }
+  return { commits, beginsHere: open.edges, next: rest.length === 0 ? null : cursorFor(question, { from, open: rest }) }
 }
 
 /** The branches of a ref's project. Throws `RefNotFound`, `QueryInvalid`. */

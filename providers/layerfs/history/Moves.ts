@@ -4,39 +4,56 @@
  * commits left behind are told by what they name, and stay; an operation id moves a head once. Rules: L7, W10, G75.
  */
 import type { Durability } from "../../../src/base/Durability.ts"
+import { isId } from "../../../src/base/Id.ts"
 import type { HeadMove, UndoneSpan } from "../../../src/workspace/WorkspaceProvider.ts"
-import { MoveRefused } from "../../../src/workspace/WorkspaceError.ts"
-import { headMoved, refNotFound } from "../CommitBuilder.ts"
+import { MoveRefused, type RefNotFound } from "../../../src/workspace/WorkspaceError.ts"
+import { headMoved } from "../CommitBuilder.ts"
 import type { BranchRow, CommitRow } from "../RefStore.ts"
 import type { Answer, Calls, MoveQuestion, MoveReply, Paged } from "../StoreCalls.ts"
+import { refNotFound } from "../RefNotFound.ts"
 import { breathing, cursorAt, cursorFor, type History, limitOf } from "./Question.ts"
 
-const messages: Readonly<Record<MoveRefused["reason"], readonly [string, string]>> = {
+const messages: Readonly<Record<Exclude<MoveRefused["reason"], "beginsHere">, readonly [string, string]>> = {
   otherProject: ["This state belongs to another project.", "Give a commit of the branch's own project."],
   notInHistory: ["The branch never had this state.", "Take a commit from `log`, or fork the state directly."],
   nothingToUndo: ["There is no such move that could be taken back.", "Read `undoLog` of the branch."],
   operationUsed: ["This operation id stands for something else.", "Use a new operation id; nothing was moved."]
 }
 
-const refused = (reason: MoveRefused["reason"], branch: string): MoveRefused =>
+const refused = (reason: keyof typeof messages, branch: string): MoveRefused =>
   new MoveRefused({ message: messages[reason][0], remedy: messages[reason][1], reason, branch })
 
 /** Commits left behind that are looked at, and names that are told of each kind. */
 const lookedAtMost = 10_000
 const namesAtMost = 1000
 
+/** The history of this store ends where more of it was needed. */
+const refuseBefore = (branch: string, edge: string): MoveRefused =>
+  new MoveRefused({
+    message: `The store does not have this state in the history of the branch, which begins here at ${edge}.`,
+    remedy: "Import a bundle that has the history, or give a commit that `log` names. Nothing was moved.",
+    reason: "beginsHere",
+    branch,
+    beginsAt: edge
+  })
+
 const LEFT = 1
 const KEPT = 2
+
+/**
+ * `left`: `head` grew from it and `to` did not. `shared`: the newest that both grew from, once. `edge`: one of only one of them, at which the
+ * history of this store begins; what was before it may belong to the other one too.
+ */
+interface Passed {
+  readonly commit: CommitRow
+  readonly kind: "left" | "shared" | "edge"
+}
 
 /**
  * The commits from which `head` grew and `to` did not, newest first, and the newest that both grew from. Source: git's
  * `paint_down_to_common` (commit-reach.c), with `dated` for the order.
  */
-export async function* leftBehind(
-  history: History,
-  head: CommitRow,
-  to: CommitRow
-): AsyncGenerator<{ readonly commit: CommitRow; readonly shared: boolean }> {
+export async function* leftBehind(history: History, head: CommitRow, to: CommitRow): AsyncGenerator<Passed> {
   const breathe = breathing(history.cancelled)
   const open = new Map<string, { readonly commit: CommitRow; side: number }>()
   const add = (commit: CommitRow, side: number): void => {
@@ -59,21 +76,18 @@ export async function* leftBehind(
   while (newest((side) => side === LEFT) !== undefined) {
     const next = newest(() => true)!
     open.delete(next.commit.id)
-    if (next.side === LEFT) yield { commit: next.commit, shared: false }
+    if (next.side === LEFT) yield { commit: next.commit, kind: "left" }
     else if (isShared(next.side) && !shared) {
       shared = true
-      yield { commit: next.commit, shared }
+      yield { commit: next.commit, kind: "shared" }
     }
-    for (const id of [next.commit.parent, next.commit.secondParent]) {
-      if (id === null) continue
-      const commit = history.refs.commit(id)
-      if (commit === undefined) throw refNotFound(id)
-      add(commit, next.side)
-    }
+    const { parents, beginsHere } = history.refs.parentsOf(next.commit)
+    if (beginsHere && !isShared(next.side)) yield { commit: next.commit, kind: "edge" }
+    for (const parent of parents) add(parent, next.side)
     await breathe()
   }
   const common = newest(isShared)
-  if (!shared && common !== undefined) yield { commit: common.commit, shared: true }
+  if (!shared && common !== undefined) yield { commit: common.commit, kind: "shared" }
 }
 
 const spanOf = async (history: History, head: CommitRow, to: CommitRow): Promise<UndoneSpan> => {
@@ -87,11 +101,10 @@ const spanOf = async (history: History, head: CommitRow, to: CommitRow): Promise
   let commits = 0
   let withoutGoal = 0
   let since: number | null = null
-  for await (const { commit, shared } of leftBehind(history, head, to)) {
-    if (shared) {
-      since = commit.at
-      continue
-    }
+  for await (const { commit, kind } of leftBehind(history, head, to)) {
+    if (kind === "shared") since = commit.at
+    if (kind === "edge") complete = false
+    if (kind !== "left") continue
     if (commits === lookedAtMost) {
       complete = false
       break
@@ -117,6 +130,12 @@ const branchOf = (history: Pick<History, "refs">, id: string): BranchRow => {
   const branch = history.refs.branch(id)
   if (branch === undefined) throw refNotFound(id)
   return branch
+}
+
+/** A commit that this store does not have: perhaps it is one of those from before the history of the branch begins here. */
+const notHere = (refs: History["refs"], branch: BranchRow, ref: string): RefNotFound | MoveRefused => {
+  const edge = isId("commit", ref) ? refs.edgeAbove(branch.head, ref) : undefined
+  return edge === undefined ? refNotFound(ref) : refuseBefore(branch.id, edge)
 }
 
 /** The newest reset that no later move has taken back, or the numbered move. */
@@ -148,7 +167,7 @@ export const moveHead = async (history: History, input: MoveQuestion, durability
   const taken = "undo" in input ? moveToUndo(history, id, input.undo) : null
   const target = taken === null ? (input as { readonly to: string }).to : taken.from
   const to = refs.resolve(target)
-  if (to === undefined) throw refNotFound(target)
+  if (to === undefined) throw notHere(refs, branch, target)
   if (to.project !== branch.project) throw refused("otherProject", id)
   const head = refs.commit(expectedHead)!
   const openWorkspaces = refs.workspaces(["open"]).flatMap((row) => (row.branch === id ? [row.id] : []))
@@ -185,11 +204,16 @@ export const rewind = async (
   input: Parameters<Calls["rewind"]>[0],
   fork: Calls["fork"]
 ): Promise<BranchRow> => {
-  const head = history.refs.resolve(branchOf(history, input.branch).id)!
+  const branch = branchOf(history, input.branch)
+  const head = history.refs.resolve(branch.id)!
   const to = history.refs.resolve(input.to)
-  if (to === undefined) throw refNotFound(input.to)
+  if (to === undefined) throw notHere(history.refs, branch, input.to)
   // Nothing of `to` is left behind by the head exactly when the head grew from it.
-  for await (const { shared } of leftBehind(history, to, head)) if (!shared) throw refused("notInHistory", input.branch)
+  for await (const { kind } of leftBehind(history, to, head)) {
+    if (kind !== "left") continue
+    const edge = to.project === head.project ? history.refs.edgeAbove(head.id, to.id) : undefined
+    throw edge === undefined ? refused("notInHistory", branch.id) : refuseBefore(branch.id, edge)
+  }
   const { name, operationId } = input
   return fork({ from: to.id, name, ...(operationId === undefined ? {} : { operationId }) })
 }

@@ -7,7 +7,7 @@
 import type { TreePath } from "../../../src/base/PathBytes.ts"
 import { show } from "../../../src/base/PathBytes.ts"
 import type { GlobPage, GrepMatch, GrepPage } from "../../../src/workspace/WorkspaceProvider.ts"
-import { refNotFound } from "../CommitBuilder.ts"
+import { refNotFound } from "../RefNotFound.ts"
 import { readContent } from "../FileContent.ts"
 import { compileGlob } from "../projection/Glob.ts"
 import { grepLines, isBinary, lineExpression } from "../projection/Grep.ts"
