@@ -4,18 +4,17 @@
  * every byte before it hashes to, so that a cut or changed file is never taken for a whole one. Rules: L10, L13.
  *
  * bundle: `COPBNDL\n`, version u32, 0 u32, then blocks: type u8, length u32, payload. Numbers are little endian.
- *   1 manifest (the first): JSON, see `BundleManifest` · 2 group: count u32, per object kind u8, id, length u32, then a group as
+ *   1 manifest (the first): JSON, see BundleManifest.ts · 2 group: count u32, per object kind u8, id, length u32, then a group as
  *   in a pack (Group.ts) · 3 end (the last): sha256 of every byte before this block.
  */
 import { createHash } from "node:crypto"
 import { closeSync, constants, fstatSync, openSync } from "node:fs"
 import type { Digest } from "../../src/base/Digest.ts"
-import { isId } from "../../src/base/Id.ts"
-import { BundleRefused } from "../../src/workspace/WorkspaceError.ts"
+import { type BundleManifest, decodeManifest, refused } from "./BundleManifest.ts"
 import { frameGroup, openGroup } from "./Group.ts"
 import { idFromBytes, idLength, idOf, idToBytes } from "./ObjectId.ts"
 import type { ObjectKind } from "./ObjectStore.ts"
-import { kindNumber, kindOf } from "./PackedObjects.ts"
+import { isKind, kindNumber, kindOf } from "./PackedObjects.ts"
 import { readAt } from "./PackFile.ts"
 
 export const bundleVersion = 1
@@ -26,60 +25,11 @@ const [manifestBlock, groupBlock, endBlock] = [1, 2, 3]
 /** A manifest of a million commits is about this long; a group holds one object of 64 MiB at most. */
 const longestBlock = 512 * 1024 * 1024
 
-/** A commit's row, ids and all, so that it is the same commit elsewhere. */
-export interface BundleCommit {
-  readonly id: string
-  readonly parent: string | null
-  readonly second_parent: string | null
-  readonly root: string
-  readonly times: string
-  readonly message: string
-  readonly at: number
-  readonly dated: number
-  readonly operation: string
-  readonly actor: string
-  readonly live: number
-}
-
-export interface BundleManifest {
-  /** The store that it was made of. */
-  readonly store: string
-  readonly project: { readonly id: string; readonly name: string }
-  /** The commit that was asked for. */
-  readonly head: string
-  /** Whether the ancestors of the head are in it. */
-  readonly history: boolean
-  /** Commits that have parents which are not in it: where they go without them, the history of the other store begins. */
-  readonly edges: readonly string[]
-  readonly commits: readonly BundleCommit[]
-  readonly objects: number
-}
-
 export interface BundleObject {
   readonly id: Digest
   readonly kind: ObjectKind
   readonly bytes: Buffer
 }
-
-const reasons: Readonly<Record<BundleRefused["reason"], readonly [string, string]>> = {
-  unreadable: ["The bundle cannot be read.", "Give the path of a bundle that this user can read."],
-  foreign: ["The file is not a Coppice bundle.", "Give a file that exportBundle wrote."],
-  newer: ["The bundle was written by a newer Coppice.", "Use that version, or a newer one."],
-  damaged: ["The bundle is damaged.", "Copy it again from where it was made, or export it again."],
-  cut: ["The bundle is cut short.", "Copy it again from where it was made, or export it again."],
-  incomplete: ["The bundle lacks objects that its commits need.", "Export it again from a store that verifies."],
-  conflict: ["The store has a commit of the same id with other content.", "Import it into another store."],
-  cancelled: ["The import of the bundle was cancelled.", "Import it again when wanted."]
-}
-
-/** `path` is shown as it was given. */
-export const refused = (reason: BundleRefused["reason"], path: string): BundleRefused =>
-  new BundleRefused({
-    message: reasons[reason][0],
-    remedy: `${reasons[reason][1]} Nothing of it was stored.`,
-    reason,
-    path
-  })
 
 const block = (type: number, payload: Buffer): Buffer => {
   const head = Buffer.alloc(blockHead)
@@ -140,50 +90,12 @@ const decodeGroup = (payload: Buffer): BundleObject[] | undefined => {
     const id = idFromBytes(payload, at + 1)
     const length = payload.readUInt32LE(at + 1 + idLength)
     const bytes = raw.subarray(offset, offset + length)
+    if (!isKind(payload.readUInt8(at))) return undefined
     if (bytes.length !== length || idOf(bytes) !== id) return undefined
     objects.push({ id, kind: kindOf(payload.readUInt8(at)), bytes })
     offset += length
   }
   return offset === raw.length ? objects : undefined
-}
-
-const isText = (value: unknown): value is string => typeof value === "string"
-const isTextOrNull = (value: unknown): boolean => value === null || isText(value)
-const isHex = (value: unknown): boolean => isText(value) && /^[0-9a-f]{64}$/.test(value)
-
-const isCommit = (value: unknown): value is BundleCommit => {
-  const commit = value as Partial<Record<keyof BundleCommit, unknown>> | null
-  if (typeof commit !== "object" || commit === null) return false
-  const { id, parent, second_parent, root, times, message, at, dated, operation, actor, live } = commit
-  if (!isText(id) || !isId("commit", id)) return false
-  const texts = [message, operation, actor].every(isText) && isTextOrNull(parent) && isTextOrNull(second_parent)
-  return texts && isHex(root) && isHex(times) && [at, dated, live].every(Number.isSafeInteger)
-}
-
-const decodeManifest = (payload: Buffer): BundleManifest | undefined => {
-  let manifest: BundleManifest
-  try {
-    manifest = JSON.parse(payload.toString("utf8")) as BundleManifest
-    for (const { actor } of manifest.commits) JSON.parse(actor)
-  } catch {
-    return undefined
-  }
-  const { project, head, commits, history, objects } = manifest
-  const isWhole =
-    isText(project?.id) &&
-    isId("project", project.id) &&
-    isText(project.name) &&
-    Array.isArray(commits) &&
-    commits.every(isCommit) &&
-    commits.some((commit) => commit.id === head) &&
-    typeof history === "boolean" &&
-    Number.isSafeInteger(objects)
-  if (!isWhole) return undefined
-  // The first ones did not say so: then it can only be the one commit of a bundle without history.
-  const edges = manifest.edges ?? (history ? [] : [head])
-  return Array.isArray(edges) && edges.every((id) => commits.some((commit) => commit.id === id))
-    ? { ...manifest, edges }
-    : undefined
 }
 
 /** An open bundle. `manifest` once, then `groups` to the end. Throws `BundleRefused`. */
@@ -241,9 +153,14 @@ export class BundleFile {
     if (header.readUInt32LE(magic.length) !== bundleVersion) throw refused("newer", this.#path)
     this.#hash.update(header)
     const { type, payload } = this.#block()
-    const manifest = type === manifestBlock ? decodeManifest(payload) : undefined
-    if (manifest === undefined) throw refused("damaged", this.#path)
-    return manifest
+    if (type !== manifestBlock) throw refused("damaged", this.#path)
+    try {
+      return decodeManifest(payload, this.#path)
+    } catch (error) {
+      // What it says is worth telling only where its bytes are those that were written.
+      while (this.#block().type !== endBlock);
+      throw error
+    }
   }
 
   /** Every object was compared with its id; the last step has seen the end. */

@@ -15,6 +15,7 @@ import type { PackAppender } from "./PackFile.ts"
 
 const kinds: readonly ObjectKind[] = ["blob", "tree", "times", "list", "chunk"]
 export const kindNumber = (kind: ObjectKind): number => kinds.indexOf(kind)
+export const isKind = (number: number): boolean => kinds[number] !== undefined
 /** A number that no version wrote can only be damage: it is taken for the kind of which least is expected. */
 export const kindOf = (number: number): ObjectKind => kinds[number] ?? "blob"
 
@@ -77,6 +78,11 @@ export class ObjectWriter implements ObjectStore {
     const place = this.#reader.place(id)
     if (place === undefined) throw damaged(id)
     return place.length
+  }
+
+  /** The kind that an object was written as since the last commit; undefined for any other. */
+  kindSinceFlush(id: Digest): ObjectKind | undefined {
+    return this.#pending.get(id)?.kind
   }
 
   write(kind: ObjectKind, bytes: Buffer, like?: Like): Digest {
@@ -250,12 +256,12 @@ export class ObjectWriter implements ObjectStore {
   }
 }
 
-/** Writes the index rows of flushed objects. Inside the caller's transaction. */
+/** Writes the index rows of flushed objects; answers how many the index did not have. Inside the caller's transaction. */
 export const insertObjects = (
   db: Database,
   objects: readonly PackedObject[],
   packLengths: ReadonlyMap<number, number>
-): void => {
+): number => {
   const groups = new Map<string, number>()
   const rows = objects.map((object) => {
     const key = `${object.pack}:${object.groupOffset}`
@@ -276,8 +282,11 @@ export const insertObjects = (
   // In key order the b-tree grows at its end instead of splitting pages everywhere.
   rows.sort((a, b) => (a.object.id < b.object.id ? -1 : 1))
   const insert = db.prepare("INSERT OR IGNORE INTO objects (id, kind, grp, offset, length) VALUES (?, ?, ?, ?, ?)")
+  let added = 0
   for (const { object, group } of rows) {
-    insert.run(idToBytes(object.id), kindNumber(object.kind), group, object.offset, object.length)
+    const { changes } = insert.run(idToBytes(object.id), kindNumber(object.kind), group, object.offset, object.length)
+    added += Number(changes)
   }
   for (const [pack, length] of packLengths) db.run("UPDATE packs SET length = ? WHERE id = ?", length, pack)
+  return added
 }

@@ -16,7 +16,8 @@ import { digestOfRoot } from "./RootDigest.ts"
 import { applyOperations } from "./DirectCalls.ts"
 import { exportPatch, removeAbandonedScratch } from "./ExportPatch.ts"
 import { pathError, resolvePath } from "./Lookup.ts"
-import { exportBundle, importBundle } from "./Bundle.ts"
+import { exportBundle } from "./Bundle.ts"
+import { importBundle } from "./BundleImport.ts"
 import { compactInThread } from "./CompactThread.ts"
 import { readStats, verifyStore } from "./Verify.ts"
 import { encodeError } from "./ErrorTransfer.ts"
@@ -111,7 +112,6 @@ class OpenStore {
   /** A pack for one long call, beside that of the commits. */
   async withPack<A>(run: (objects: ObjectWriter) => Promise<A>): Promise<A> {
     const pack = await acquirePack(this.db, this.setup.directories.packs, this.#writer)
-    pack.allow(this.refs.allowance("a new project"))
     try {
       return await run(new ObjectWriter(this.reader, pack))
     } finally {

@@ -165,6 +165,7 @@ export class StoredTrees {
         for (const id of decodeTimesIndex(bytes)) add(this.#objects.read(id))
         return
       }
+      if (timesCount(bytes) === 0) throw new Error("A page of times is empty")
       const entries = tree.entries.slice(times.length, times.length + timesCount(bytes))
       for (const time of decodeTimes(bytes, { linked: tree.linked, entries })) times.push(time)
     }

@@ -62,6 +62,8 @@ export const crashPoints = {
     "it is known for a half by its digest; the next import reads everything"
   ),
   "layerfs.bundle.written": point("a bundle is flushed under its working name", "no file has the bundle's name"),
+  "layerfs.bundle.read": point("objects of a bundle are appended, nothing is flushed", "the tail is cut"),
+  "layerfs.bundle.packSynced": point("objects of a bundle are durable, no row names them", "the tail is cut"),
   "layerfs.bundle.inTransaction": point("rows of a bundle are written, not committed", "nothing of it is there"),
   "layerfs.bundle.imported": point("a bundle is there, the caller has not heard", "importing again adds nothing"),
   "layerfs.materialise.begun": point("the target is made, files are on their way", "the half directory is never used"),

@@ -194,11 +194,25 @@ export class ExportRefused extends Schema.TaggedError<ExportRefused>()("ExportRe
   path: Schema.String
 }) {}
 
-/** A bundle that cannot be taken in: nothing of it was stored (L13). */
+/**
+ * A bundle that cannot be taken in: nothing of it was stored (L13). `invalid`: it is whole and says what cannot be. `conflict`: the store has a
+ * commit of the same id that is another one. `commit` is the one that it is about, where there is one.
+ */
 export class BundleRefused extends Schema.TaggedError<BundleRefused>()("BundleRefused", {
   ...errorFields("BUNDLE_REFUSED"),
-  reason: Schema.Literals(["unreadable", "foreign", "newer", "damaged", "cut", "incomplete", "conflict", "cancelled"]),
-  path: Schema.String
+  reason: Schema.Literals([
+    "unreadable",
+    "foreign",
+    "newer",
+    "damaged",
+    "cut",
+    "invalid",
+    "incomplete",
+    "conflict",
+    "cancelled"
+  ]),
+  path: Schema.String,
+  commit: Schema.optional(Schema.String)
 }) {}
 
 /** A cap of the store would be passed; nothing was stored, an open workspace keeps its files (W15). */
