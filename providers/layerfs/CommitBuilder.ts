@@ -10,9 +10,9 @@ import { show } from "../../src/base/PathBytes.ts"
 import type { Durability } from "../../src/sqlite/Database.ts"
 import { HeadMoved, OperationUsed } from "../../src/workspace/WorkspaceError.ts"
 import type { CheckpointOutcome } from "../../src/workspace/WorkspaceProvider.ts"
+import type { Turn } from "./CommitLine.ts"
 import { storeBytes, type StoredContent, storeFile } from "./FileContent.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
-import type { ObjectWriter } from "./PackedObjects.ts"
 import { refNotFound } from "./RefNotFound.ts"
 import type { BranchRow, CommitRow, NewCommit } from "./RefStore.ts"
 import type { SqliteRefs } from "./SqliteRefs.ts"
@@ -22,11 +22,9 @@ import type { ContentSource, TreeChange } from "./Tree.ts"
 import { diffTrees } from "./TreeDiff.ts"
 import { TreeEditor } from "./TreeEditor.ts"
 
-export interface CommitContext {
+export interface CommitContext extends Turn {
   readonly refs: SqliteRefs
   readonly trees: StoredTrees
-  /** The writer; taken only when there is something to write. */
-  readonly objects: ObjectWriter
   readonly durability: Durability
 }
 
@@ -140,11 +138,10 @@ const finish = async (
   base: CommitRow,
   written: { root: CommitRow["root"]; times: CommitRow["times"] }
 ): Promise<CheckpointOutcome> => {
-  const { refs, objects, trees } = context
-  const { packed, durable } = objects.flushBeside()
+  const { objects, trees } = context
+  const staged = objects.stage()
+  context.flushSoon()
   const changedPaths = diffTrees(trees, base.root, written.root).length
-  await durable
-  crashPoint("layerfs.commit.packSynced")
   const { message, at, operationId, actor } = input
   const commit: NewCommit = {
     id: newId("commit"),
@@ -172,19 +169,9 @@ const finish = async (
     input.onNewBranch === undefined
       ? { branch: { id: input.branch, expectedHead: input.expectedHead } }
       : { newBranch: { ...input.onNewBranch, head: commit.id } }
-  const added = await refs.addCommit({
-    objects: packed,
-    packLengths: objects.packLengths(),
-    commit,
-    result: { ...outcome, branch: input.branch },
-    ...target
-  })
+  const added = await context.land({ ...staged, commit, result: { ...outcome, branch: input.branch }, ...target })
   if (added.kind === "headMoved") throw headMoved(input.branch, input.expectedHead, added.actualHead)
-  if (added.kind === "repeated") {
-    objects.abandon()
-    return answerOf(added.result, input)
-  }
-  objects.committed()
+  if (added.kind === "repeated") return answerOf(added.result, input)
   crashPoint("layerfs.commit.committed")
   return outcome
 }

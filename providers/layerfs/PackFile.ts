@@ -49,8 +49,9 @@ export class PackAppender {
   #isNew: boolean
   #position: number
   #committed: number
-  /** Throws when what was appended since the last commit is more than may be. */
+  /** Throws when what was appended since it was set is more than may be. */
   #allowed: ((appended: number) => void) | undefined
+  #allowedFrom = 0
 
   constructor(directory: string, id: number, length: number) {
     this.id = id
@@ -73,15 +74,21 @@ export class PackAppender {
     return this.#position
   }
 
+  /** Where the last commit ended. */
+  get committedPosition(): number {
+    return this.#committed
+  }
+
   /** Until the next commit or rewind, `append` asks first, and throws what it throws (W15). */
   allow(allowed: ((appended: number) => void) | undefined): void {
     this.#allowed = allowed
+    this.#allowedFrom = this.#position
   }
 
   /** Appends bytes; returns where they begin. Nothing is durable before `sync`. */
   append(bytes: Uint8Array): number {
     const at = this.#position
-    this.#allowed?.(at + bytes.length - this.#committed)
+    this.#allowed?.(at + bytes.length - this.#allowedFrom)
     let done = 0
     faultPoint("layerfs.pack.append")
     while (done < bytes.length) done += writeSync(this.#fd, bytes, done, bytes.length - done, at + done)
@@ -114,14 +121,14 @@ export class PackAppender {
     this.#allowed = undefined
   }
 
-  /** Cuts what was appended since the last commit. */
-  rewind(): void {
+  /** Cuts what was appended since the last commit, or behind `to`. */
+  rewind(to = this.#committed): void {
     this.#allowed = undefined
-    if (this.#position === this.#committed) return
+    if (this.#position === to) return
     try {
       faultPoint("layerfs.pack.truncate")
-      ftruncateSync(this.#fd, this.#committed)
-      this.#position = this.#committed
+      ftruncateSync(this.#fd, to)
+      this.#position = to
     } catch {
       // Called where a commit has failed already, whose error is the one to tell. The bytes belong to nobody: the next commit
       // goes on behind them, or the next writer cuts them.

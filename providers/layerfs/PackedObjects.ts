@@ -53,6 +53,9 @@ export class ObjectWriter implements ObjectStore {
   #framedRaw = 0
   readonly #pending = new Map<Digest, Waiting | PackedObject>()
   #packed: PackedObject[] = []
+  /** What `stage` has taken out: how many of the packed, and where the pack ended. What came since is `#since`. */
+  #mark: { readonly packed: number; readonly position: number }
+  #since: Digest[] = []
   readonly #find = (id: Digest): Place | undefined => {
     const pending = this.#pending.get(id)
     return pending !== undefined && "pack" in pending ? pending : this.#reader.place(id)
@@ -61,6 +64,7 @@ export class ObjectWriter implements ObjectStore {
   constructor(reader: ObjectReader, pack: PackAppender) {
     this.#reader = reader
     this.#pack = pack
+    this.#mark = { packed: 0, position: pack.position }
   }
 
   has(id: Digest): boolean {
@@ -100,6 +104,11 @@ export class ObjectWriter implements ObjectStore {
     if (this.#openBytes > 0 && this.#openBytes + bytes.length > groupTarget) this.#seal()
     this.#open.push(object)
     this.#openBytes += bytes.length
+    this.#add(id, object)
+  }
+
+  #add(id: Digest, object: Waiting | PackedObject): void {
+    if (!this.#pending.has(id)) this.#since.push(id)
     this.#pending.set(id, object)
   }
 
@@ -144,7 +153,7 @@ export class ObjectWriter implements ObjectStore {
     this.#framed.push({ object, frame })
     this.#framedBytes += frame.length
     this.#framedRaw += object.bytes.length
-    this.#pending.set(object.id, object)
+    this.#add(object.id, object)
     if (this.#framedBytes >= groupTarget || this.#framedRaw >= framedRawBound) this.#sealFramed()
   }
 
@@ -162,7 +171,7 @@ export class ObjectWriter implements ObjectStore {
   }
 
   #place(place: PackedObject): void {
-    this.#pending.set(place.id, place)
+    this.#add(place.id, place)
     this.#packed.push(place)
   }
 
@@ -213,12 +222,25 @@ export class ObjectWriter implements ObjectStore {
     return this.#packed
   }
 
-  /** `flush`, where what is durable comes later: the caller has other work to do while the disk is busy, but writes nothing. */
-  flushBeside(): { readonly packed: readonly PackedObject[]; readonly durable: Promise<void> } {
-    const durable = this.#writeOut() ? this.#pack.syncBeside() : Promise.resolve()
+  /** Writes out what came since the last one, not yet durable: the rows of one commit, and the pack lengths that belong to them. */
+  stage(): { readonly objects: readonly PackedObject[]; readonly packLengths: ReadonlyMap<number, number> } {
+    this.#writeOut()
+    const objects = this.#packed.slice(this.#mark.packed)
+    this.#setMark()
+    return { objects, packLengths: this.packLengths() }
+  }
+
+  #setMark(): void {
+    this.#mark = { packed: this.#packed.length, position: this.#pack.position }
+    this.#since = []
+  }
+
+  /** Makes what was staged durable beside other work of this thread, which writes nothing meanwhile. */
+  syncBeside(): Promise<void> {
+    const done = this.#packed.length > 0 ? this.#pack.syncBeside() : Promise.resolve()
     // Whoever waits for it is told; a caller that failed before is not failed twice.
-    durable.catch(() => undefined)
-    return { packed: this.#packed, durable }
+    done.catch(() => undefined)
+    return done
   }
 
   #writeOut(): boolean {
@@ -233,22 +255,32 @@ export class ObjectWriter implements ObjectStore {
     return new Map([[this.#pack.id, this.#pack.position]])
   }
 
-  /** The index has everything that was flushed. */
+  /** The index has everything that was flushed or staged. */
   committed(): void {
     this.#pending.clear()
     this.#packed = []
     this.#pack.committed()
+    this.#setMark()
   }
 
+  /** Forgets what was written since the last commit or `stage`. */
   abandon(): void {
     this.#open = []
     this.#openBytes = 0
     this.#forgetFramed()
-    this.#pending.clear()
-    this.#packed = []
-    this.#pack.rewind()
+    for (const id of this.#since) this.#pending.delete(id)
+    this.#since = []
+    this.#packed.length = this.#mark.packed
+    this.#pack.rewind(this.#mark.position)
     // Read back while it waited, perhaps; the next commit writes other bytes there.
     this.#reader.forgetFrom(this.#pack.id, this.#pack.position)
+  }
+
+  /** The same with what was staged. */
+  abandonAll(): void {
+    this.#pending.clear()
+    this.#mark = { packed: 0, position: this.#pack.committedPosition }
+    this.abandon()
   }
 
   verify(onDamaged: (id: Digest) => void, onProgress?: (objects: number, bytes: number) => void): number {

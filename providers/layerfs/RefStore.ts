@@ -93,6 +93,11 @@ export interface RefStore {
    * With nothing written it answers the actual head when that differs, or what the operation answered before.
    */
   readonly addCommit: (input: AddCommit) => Promise<Added>
+  /**
+   * All of these in one transaction and this order, or none: false when one of them cannot be, which `addCommit` then says of it.
+   * They are of different branches.
+   */
+  readonly addCommits: (inputs: readonly AddCommit[]) => Promise<boolean>
   /** One row, one fsync (L1). */
   readonly fork: (row: BranchRow, operationId: string | undefined) => Promise<void>
   /**

@@ -7,6 +7,7 @@ import type { Digest } from "../../src/base/Digest.ts"
 import type { Database, Row } from "../../src/sqlite/Database.ts"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { faultPoint } from "../../src/base/FaultPoint.ts"
+import { StoreQuotaExceeded } from "../../src/workspace/WorkspaceError.ts"
 import type { HeadMove } from "../../src/workspace/WorkspaceProvider.ts"
 import { idFromBytes, idToBytes } from "./ObjectId.ts"
 import { insertObjects } from "./PackedObjects.ts"
@@ -63,6 +64,14 @@ const moveOf = (row: Row): HeadMove => ({
   undoes: numberOrNull(row["undoes"]),
   undoneBy: numberOrNull(row["undone_by"])
 })
+
+/** Rolls a group of commits back. */
+const notAll = new Error("not all commits of a group can be")
+
+const committing = (): void => {
+  crashPoint("layerfs.commit.inTransaction")
+  faultPoint("layerfs.index.commit")
+}
 
 export class SqliteRefs implements RefStore {
   readonly #db: Database
@@ -155,30 +164,48 @@ export class SqliteRefs implements RefStore {
   /** One transaction: object rows, the commit, its operation, and the head moved from the value that the caller saw. */
   addCommit(input: AddCommit): Promise<Added> {
     return this.#db.transactWithRetry((): Added => {
-      const { commit } = input
-      // A call under the same operation id may have run beside this one, here or in another process.
-      const before = this.operation(commit.operationId)
-      if (before !== undefined) return { kind: "repeated", result: before.result }
-      if (input.branch !== undefined) {
-        const actual = this.branch(input.branch.id)?.head ?? ""
-        if (actual !== input.branch.expectedHead) return { kind: "headMoved", actualHead: actual }
-      }
-      if (input.layer !== undefined) this.#insertProject(input.layer.project)
-      charge(this.#db, this.#quota, commit.project, input.packLengths)
-      insertObjects(this.#db, input.objects, input.packLengths)
-      this.#insertCommit(commit)
-      if (input.layer !== undefined) {
-        const { id, project } = input.layer
-        this.#db.run("INSERT INTO layers (id, project, commit_id) VALUES (?, ?, ?)", id, project.id, commit.id)
-      }
-      if (input.branch !== undefined)
-        this.#db.run("UPDATE branches SET head = ? WHERE id = ?", commit.id, input.branch.id)
-      if (input.newBranch !== undefined) this.#insertBranch(input.newBranch)
-      this.#insertOperation(commit.operationId, commit.id, input.result)
-      crashPoint("layerfs.commit.inTransaction")
-      faultPoint("layerfs.index.commit")
-      return { kind: "added" }
+      const added = this.#add(input)
+      if (added.kind === "added") committing()
+      return added
     })
+  }
+
+  async addCommits(inputs: readonly AddCommit[]): Promise<boolean> {
+    try {
+      await this.#db.transactWithRetry(() => {
+        for (const input of inputs) if (this.#add(input).kind !== "added") throw notAll
+        committing()
+      })
+      return true
+    } catch (error) {
+      if (error === notAll || error instanceof StoreQuotaExceeded) return false
+      throw error
+    }
+  }
+
+  /** Inside a transaction. */
+  #add(input: AddCommit): Added {
+    const { commit } = input
+    // A call under the same operation id may have run beside this one, here or in another process.
+    const before = this.operation(commit.operationId)
+    if (before !== undefined) return { kind: "repeated", result: before.result }
+    if (input.branch !== undefined) {
+      const actual = this.branch(input.branch.id)?.head ?? ""
+      if (actual !== input.branch.expectedHead) return { kind: "headMoved", actualHead: actual }
+    }
+    if (input.layer !== undefined) this.#insertProject(input.layer.project)
+    charge(this.#db, this.#quota, commit.project, input.packLengths)
+    insertObjects(this.#db, input.objects, input.packLengths)
+    this.#insertCommit(commit)
+    if (input.layer !== undefined) {
+      const { id, project } = input.layer
+      this.#db.run("INSERT INTO layers (id, project, commit_id) VALUES (?, ?, ?)", id, project.id, commit.id)
+    }
+    if (input.branch !== undefined)
+      this.#db.run("UPDATE branches SET head = ? WHERE id = ?", commit.id, input.branch.id)
+    if (input.newBranch !== undefined) this.#insertBranch(input.newBranch)
+    this.#insertOperation(commit.operationId, commit.id, input.result)
+    return { kind: "added" }
   }
 
   #insertProject(project: ProjectRow): void {

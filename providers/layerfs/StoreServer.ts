@@ -10,6 +10,7 @@ import { fullProfile } from "../../src/workspace/TreeDigest.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
 import type { CompactReport, ImportReceipt, Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { commitChanges, type CommitContext, commitEdit, operationUsed } from "./CommitBuilder.ts"
+import { CommitLine } from "./CommitLine.ts"
 import { checkpoint, preview } from "./Checkpoint.ts"
 import { contentDigestOf } from "./ContentDigest.ts"
 import { digestOfRoot } from "./RootDigest.ts"
@@ -69,7 +70,7 @@ class OpenStore {
   readonly trees: StoredTrees
   readonly setup: WorkerSetup
   readonly #writer = writerIdentity()
-  #commits: Promise<unknown> = Promise.resolve()
+  readonly #line: CommitLine
   #pack: PackAppender | undefined
   #objects: ObjectWriter | undefined
   #isClosing = false
@@ -83,6 +84,11 @@ class OpenStore {
     this.reader = new ObjectReader(db, setup.directories.packs)
     // What the running commit wrote is visible to it before the index knows it.
     this.trees = new StoredTrees({ read: (id) => (this.#objects ?? this.reader).read(id) })
+    this.#line = new CommitLine({
+      writer: async () => (this.#objects ??= await this.#openWriter()),
+      addCommit: (input) => this.refs.addCommit(input),
+      addCommits: (inputs) => this.refs.addCommits(inputs)
+    })
   }
 
   static async open(setup: WorkerSetup): Promise<OpenStore> {
@@ -94,14 +100,11 @@ class OpenStore {
     return new OpenStore(setup, db)
   }
 
-  /** Runs one commit after the other, with the writer. */
-  commit<A>(run: (context: CommitContext) => Promise<A>): Promise<A> {
-    const next = this.#commits.then(async () => {
-      const objects = (this.#objects ??= await this.#openWriter())
-      return run({ refs: this.refs, trees: this.trees, objects, durability: this.setup.durability })
-    })
-    this.#commits = next.catch(() => undefined)
-    return next
+  /** Runs calls with the writer one after the other; commits of several branches become durable together. See CommitLine. */
+  commit<A>(branch: string | null, run: (context: CommitContext) => Promise<A>): Promise<A> {
+    return this.#line.run(branch, (turn) =>
+      run({ refs: this.refs, trees: this.trees, durability: this.setup.durability, ...turn })
+    )
   }
 
   async #openWriter(): Promise<ObjectWriter> {
@@ -124,7 +127,7 @@ class OpenStore {
     input: { readonly maxMs: number | null; readonly maxBytes: number | null },
     scope: CallScope
   ): Promise<CompactReport> {
-    await this.commit(async () => {
+    await this.#line.between(async () => {
       if (this.#pack !== undefined) await releasePack(this.db, this.#pack)
       this.#pack = undefined
       this.#objects = undefined
@@ -188,9 +191,11 @@ class OpenStore {
   }
 
   async close(): Promise<void> {
-    await this.#commits
-    if (this.#pack !== undefined) await releasePack(this.db, this.#pack)
-    this.#pack = undefined
+    await this.#line.between(async () => {
+      if (this.#pack !== undefined) await releasePack(this.db, this.#pack)
+      this.#pack = undefined
+      this.#objects = undefined
+    })
     await this.#freeEnded().catch(() => undefined)
     this.reader.close()
     this.db.close()
@@ -271,9 +276,9 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
     entry: ({ ref, path }) => trees.reader(store.resolve(ref)).entry(path) ?? null,
     list: ({ ref, path }) => trees.reader(store.resolve(ref)).list(path) ?? null,
     content: (content) => Uint8Array.from(readContent(reader, content)),
-    commitChanges: (input) => store.commit((context) => commitChanges(context, input)),
-    checkpoint: (input) => store.commit((context) => checkpoint(context, input)),
-    preview: ({ base, harvest }) => store.commit((context) => preview(context, store.resolve(base), harvest)),
+    commitChanges: (input) => store.commit(input.branch, (context) => commitChanges(context, input)),
+    checkpoint: (input) => store.commit(input.branch, (context) => checkpoint(context, input)),
+    preview: ({ base, harvest }) => store.commit(null, (context) => preview(context, store.resolve(base), harvest)),
     look: ({ ref, path, follow }) => look(store, ref, path, follow),
     listAt: ({ ref, path }) => {
       const found = look(store, ref, path, true)
@@ -308,7 +313,7 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
         return found.path
       }),
     applyTo: (input) =>
-      store.commit((context) => {
+      store.commit(input.branch, (context) => {
         const branch = refs.branch(input.branch)
         if (branch === undefined) throw refNotFound(input.branch)
         const mountPath = refs.project(branch.project)?.source ?? null

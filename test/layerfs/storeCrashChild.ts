@@ -1,6 +1,6 @@
 /**
  * A process that writes to a store and says what was acknowledged, for tests that kill it.
- * Arguments: the store, what to do (`import SOURCE`, `commit BRANCH COUNT LABEL`, `splice BRANCH COUNT LABEL`, `compact`, `reset BRANCH TO`, `bundle REF FILE`, `unbundle FILE`, or `read REF COUNT`). One JSON line per
+ * Arguments: the store, what to do (`import SOURCE`, `commit BRANCH COUNT LABEL`, `group BRANCHES COUNT LABEL`, `splice BRANCH COUNT LABEL`, `compact`, `reset BRANCH TO`, `bundle REF FILE`, `unbundle FILE`, or `read REF COUNT`). One JSON line per
  * acknowledged step; a typed error is a line too, and the next step is tried.
  */
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
@@ -44,6 +44,22 @@ if (what === "commit") {
       }),
       (outcome) => ({ n, outcome: outcome.outcome, commit: outcome.commit })
     )
+  }
+}
+// Branches as `a,b,c`: each round commits to all of them at once.
+if (what === "group") {
+  const branches = subject.split(",")
+  for (let n = 0; n < Number(count); n += 1) {
+    const one = async (branch: string, at: number): Promise<void> => {
+      const { head } = await opened.call("branch", { id: branch })
+      const changes = [put(`file-${n}`, `${label} ${n} of ${at} ${"data ".repeat(200)}`)]
+      const intent = { message: `${label} ${n}`, operationId: `op_${label}_${n}_${at}`, actor: {}, at: n }
+      await told(opened.call("commitChanges", { branch, expectedHead: head, changes, ...intent }), ({ commit }) => ({
+        n,
+        commit
+      }))
+    }
+    await Promise.all(branches.map(one))
   }
 }
 if (what === "splice") {

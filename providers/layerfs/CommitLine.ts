@@ -1,0 +1,185 @@
+/**
+ * Commits of one process wait in line, and those of several branches that wait together become durable together: one flush of the
+ * pack, one transaction (group commit).
+ * Promise: nobody is answered before his commit is durable; the order of the line is the order of the commits; when one of a group
+ * cannot be (its head moved, its id is taken, its quota is used up), nothing of the group was done and each is run again alone, so that
+ * everybody is answered as if he had been alone. Rules: L2, L8, W10, W15; 04 "Storage" (group commit).
+ *
+ * Nobody waits for company: a group is what stood in line when its first member was ready.
+ */
+import { crashPoint } from "../../src/base/CrashPoint.ts"
+import type { ObjectWriter } from "./PackedObjects.ts"
+import type { AddCommit, Added } from "./RefStore.ts"
+
+/** Commits of one group at most, and how long the first one waits for those behind it to be built, in milliseconds. */
+const most = 64
+const longest = 10
+
+/** What a call in the line writes with. */
+export interface Turn {
+  readonly objects: ObjectWriter
+  /** What is staged may be flushed now, beside what the call still does: the next step is `land`. */
+  readonly flushSoon: () => void
+  /** Makes what was staged durable. Rejects as `RefStore.addCommit` does; the writer has then forgotten it. */
+  readonly land: (staged: AddCommit) => Promise<Added>
+}
+
+export interface CommitLineOptions {
+  readonly writer: () => Promise<ObjectWriter>
+  readonly addCommit: (input: AddCommit) => Promise<Added>
+  readonly addCommits: (inputs: readonly AddCommit[]) => Promise<boolean>
+}
+
+/** A call that waits or runs. */
+interface Entry {
+  /** Calls with equal keys never share a group; one without a key runs alone. */
+  readonly key: string | null
+  /** Without a turn it needs no writer. */
+  readonly work: { readonly withTurn: (turn: Turn) => Promise<unknown> } | { readonly without: () => Promise<unknown> }
+  readonly resolve: (value: never) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** A call that has staged its commit and waits for it to land. */
+interface Member {
+  readonly entry: Entry
+  readonly staged: AddCommit
+  readonly landed: (added: Added) => void
+  readonly failed: (error: unknown) => void
+  /** Settles when the call has ended, however. */
+  readonly ended: Promise<void>
+}
+
+/** Ends a call that is run again. */
+const again = Symbol("again")
+
+export class CommitLine {
+  readonly #options: CommitLineOptions
+  #waiting: Entry[] = []
+  #isRunning = false
+  /** The flush that the only member of a group began early. */
+  #flushing: Promise<void> | undefined
+
+  constructor(options: CommitLineOptions) {
+    this.#options = options
+  }
+
+  /** Runs a call when its turn comes. */
+  run<A>(key: string | null, call: (turn: Turn) => Promise<A>): Promise<A> {
+    return new Promise<A>((resolve, reject) => this.#join({ key, work: { withTurn: call }, resolve, reject }))
+  }
+
+  /** Runs something that needs no writer, and that the writer may be taken away in, when all before it have ended. */
+  between(run: () => Promise<void>): Promise<void> {
+    return new Promise<void>((resolve, reject) =>
+      this.#join({ key: null, work: { without: run }, resolve: () => resolve(), reject })
+    )
+  }
+
+  #join(entry: Entry): void {
+    this.#waiting.push(entry)
+    if (!this.#isRunning) void this.#work()
+  }
+
+  async #work(): Promise<void> {
+    this.#isRunning = true
+    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+      if ("withTurn" in next.work) await this.#group(false)
+      else {
+        this.#waiting.shift()
+        await next.work.without().then((value) => next.resolve(value as never), next.reject)
+      }
+    }
+    this.#isRunning = false
+  }
+
+  async #group(isAlone: boolean): Promise<void> {
+    let objects: ObjectWriter
+    try {
+      objects = await this.#options.writer()
+    } catch (error) {
+      this.#waiting.shift()!.reject(error)
+      return
+    }
+    this.#flushing = undefined
+    const members: Member[] = []
+    const started = performance.now()
+    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+      const { key, work } = next
+      if (!("withTurn" in work)) break
+      if (members.length > 0) {
+        const isFull = members.length >= most || performance.now() - started >= longest
+        if (isFull || this.#flushing !== undefined) break
+        if (key === null || members.some(({ entry }) => entry.key === key)) break
+      }
+      this.#waiting.shift()
+      const member = await this.#begin(next, work.withTurn, objects, isAlone)
+      if (member !== undefined) members.push(member)
+      // A flush that began for what was given up covers nothing that is written from here on.
+      else this.#flushing = undefined
+      // Without a key it may have changed the writer itself; run again, it is the only one meant.
+      if (key === null || isAlone) break
+    }
+    if (members.length > 0) await this.#land(members, objects)
+  }
+
+  /** Runs a call until it has staged a commit; undefined when it ended without one. */
+  #begin(
+    entry: Entry,
+    call: (turn: Turn) => Promise<unknown>,
+    objects: ObjectWriter,
+    isAlone: boolean
+  ): Promise<Member | undefined> {
+    return new Promise((resolve) => {
+      const flushSoon = (): void => {
+        if (isAlone || this.#waiting.length === 0) this.#flushing = objects.syncBeside()
+      }
+      const land = (staged: AddCommit): Promise<Added> =>
+        new Promise((landed, failed) => resolve({ entry, staged, landed, failed, ended }))
+      // Not at once: it may stage a commit without ever waiting, and `ended` must stand then.
+      const ended = Promise.resolve()
+        .then(() => call({ objects, flushSoon, land }))
+        .then(
+          (value) => entry.resolve(value as never),
+          (error: unknown) => {
+            if (error !== again) entry.reject(error)
+          }
+        )
+      void ended.then(() => resolve(undefined))
+    })
+  }
+
+  async #land(members: readonly Member[], objects: ObjectWriter): Promise<void> {
+    const flushing = this.#flushing ?? objects.syncBeside()
+    this.#flushing = undefined
+    try {
+      await flushing
+      crashPoint("layerfs.commit.packSynced")
+      const added = await this.#add(members)
+      if (added?.kind === "added") objects.committed()
+      else objects.abandonAll()
+      for (const { landed, failed } of members) {
+        if (added === undefined) failed(again)
+        else landed(added)
+      }
+      await Promise.all(members.map(({ ended }) => ended))
+      if (added !== undefined) return
+    } catch (error) {
+      objects.abandonAll()
+      for (const { failed } of members) failed(error)
+      await Promise.all(members.map(({ ended }) => ended))
+      return
+    }
+    for (const { entry } of members) {
+      this.#waiting.unshift(entry)
+      await this.#group(true)
+    }
+  }
+
+  /** Undefined when not all of them can be: then none is. */
+  async #add(members: readonly Member[]): Promise<Added | undefined> {
+    if (members.length === 1) return this.#options.addCommit(members[0]!.staged)
+    const all = await this.#options.addCommits(members.map(({ staged }) => staged))
+    return all ? { kind: "added" } : undefined
+  }
+}
