@@ -183,6 +183,20 @@ it("W15 a project that is full refuses its own commit and none of those that wai
   await expectSound(store)
 })
 
+/** A process that commits to six branches at once, four times. */
+const grouped = async (variables: Readonly<Record<string, string>>) => {
+  const { store, branches } = await ground(6)
+  const directory = join(store.directories.root, "..")
+  await store.close()
+  return { ...(await child([directory, "group", branches.join(","), "4", "x"], variables)), directory, branches }
+}
+
+const logsOf = async (directory: string, branches: readonly string[]) => {
+  const again = await open(directory)
+  expect(await unsound(again)).toEqual([])
+  return (await Promise.all(branches.map((id) => logOf(again, id)))).flat()
+}
+
 it.each([
   "layerfs.pack.sync:2",
   "layerfs.index.commit:3",
@@ -191,16 +205,11 @@ it.each([
 ])(
   "L8 W10 a group that meets %s: whoever was told of a commit has it, whoever was told of a failure has nothing, and all go on",
   async (fault) => {
-    const { store, branches } = await ground(6)
-    const directory = join(store.directories.root, "..")
-    await store.close()
-    const { said } = await child([directory, "group", branches.join(","), "4", "x"], { COPPICE_FAULT_AT: fault })
+    const { said, directory, branches } = await grouped({ COPPICE_FAULT_AT: fault })
     expect(said.at(-1)).toEqual({ closed: true })
     const commits = said.flatMap((line) => line.commit ?? [])
     expect(said.some((line) => line.error !== undefined)).toBe(true)
-    const again = await open(directory)
-    expect(await unsound(again)).toEqual([])
-    const logs = (await Promise.all(branches.map((id) => logOf(again, id)))).flat()
+    const logs = await logsOf(directory, branches)
     expect(new Set(logs.map(({ id }) => id)).size - 1).toBe(commits.length)
     expect(logs.map(({ id }) => id)).toEqual(expect.arrayContaining(commits))
     expect(commits.length).toBeGreaterThanOrEqual(18)
@@ -215,16 +224,9 @@ it.each([
 ])(
   "L8 W10 killed at %s with a group under way: every commit that was told of is there, and each branch has a whole one or none",
   async (point) => {
-    const { store, branches } = await ground(6)
-    const directory = join(store.directories.root, "..")
-    await store.close()
-    const { said, signal } = await child([directory, "group", branches.join(","), "4", "x"], {
-      COPPICE_CRASH_AT: point
-    })
+    const { said, signal, directory, branches } = await grouped({ COPPICE_CRASH_AT: point })
     expect(signal).toBe("SIGKILL")
-    const again = await open(directory)
-    expect(await unsound(again)).toEqual([])
-    const logs = (await Promise.all(branches.map((id) => logOf(again, id)))).flat()
+    const logs = await logsOf(directory, branches)
     expect(logs.map(({ id }) => id)).toEqual(expect.arrayContaining(said.flatMap((line) => line.commit ?? [])))
   }
 )
