@@ -16,7 +16,7 @@ import type { Digest } from "../../src/base/Digest.ts"
 import type { Database, Durability } from "../../src/sqlite/Database.ts"
 import type { CompactReport, Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { CompactPlan, type PlannedObject } from "./CompactPlan.ts"
-import { chainBytes, deltaFrame, deltaOf, wholeFrame } from "./Frame.ts"
+import { chainBytes, costOf, deltaFrame, deltaOf, wholeFrame } from "./Frame.ts"
 import { frameGroup } from "./Group.ts"
 import { idToBytes } from "./ObjectId.ts"
 import { ObjectReader } from "./ObjectReader.ts"
@@ -25,7 +25,7 @@ import { PackAppender, packName, sealAt } from "./PackFile.ts"
 
 /** zstd's level, bytes of a group and deltas in a row: the spikes of 04 "Storage" met packed git with these. */
 const level = 12
-const groupBytes = 4 * 1024 * 1024
+const groupBytes = 2 * 1024 * 1024
 const depthBound = 50
 /** Rows that one transaction moves: a few milliseconds, so that a commit hardly waits (bar: 20 ms). */
 const rowsAtOnce = 200
@@ -252,8 +252,7 @@ class UnitRun {
     raw: Buffer,
     newer: Newer
   ): { bytes: Buffer; depth: number; cost: number } | undefined {
-    const cost = newer.cost + raw.length
-    if (raw.length < smallestDelta || newer.depth >= depthBound || cost > chainBytes) return undefined
+    if (raw.length < smallestDelta || newer.depth >= depthBound || newer.cost > chainBytes) return undefined
     let base: Buffer
     try {
       base = newer.raw ?? this.#reader.read(newer.id)
@@ -263,6 +262,8 @@ class UnitRun {
     }
     const delta = deltaOf(kind, raw, base, level)
     if (delta === undefined) return undefined
+    const cost = newer.cost + costOf(raw.length, delta.isPatch)
+    if (cost > chainBytes) return undefined
     const back = newer.at === undefined ? undefined : this.#openBytes - newer.at
     const bytes = deltaFrame(raw.length, back === undefined ? { ids: [newer.id] } : { back }, delta)
     return isWorthIt(bytes, raw) ? { bytes, depth: newer.depth + 1, cost } : undefined

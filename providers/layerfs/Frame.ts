@@ -16,8 +16,8 @@ import type { ObjectKind } from "./ObjectStore.ts"
 import { idFromBytes, idLength, idToBytes } from "./ObjectId.ts"
 import { applyPatch, patchPayload, varint, VarintReader, zstdMagic as magic } from "./Patch.ts"
 
-/** Bytes that a chain of deltas may make a reader decode, all its objects together (about 10 ms on one core). */
-export const chainBytes = 8 * 1024 * 1024
+/** What a chain of deltas may cost a reader, all its objects together: bytes through zstd, 5 ms of them on one core. See `costOf`. */
+export const chainBytes = 4 * 1024 * 1024
 /** Deltas that a commit puts one on another at most: 0.1 ms each to read (04, the spikes). */
 export const chainDepth = 32
 /** A reader refuses chains longer than this: only damage or malice makes one. A compaction may have put its own chain below. */
@@ -41,6 +41,9 @@ export interface Frame {
   /** Bytes before the payload. */
   readonly headLength: number
 }
+
+/** What opening a frame adds to a chain's cost: a patch is copied, which is some ten times faster than zstd. */
+export const costOf = (length: number, isPatch: boolean): number => (isPatch ? length >> 3 : length)
 
 /** The window must hold base and object, or the base's far end is out of reach (RFC 8878, 3.1.1.1.2). */
 const windowFor = (bytes: number): number => Math.min(27, Math.max(10, Math.ceil(Math.log2(bytes))))
@@ -85,7 +88,7 @@ export interface Delta {
  */
 const patchBound = (kind: ObjectKind, length: number, bases: number): number => {
   if (bases > 1) return length / 2
-  if (kind === "blob") return 96
+  if (kind === "blob") return Math.max(96, length >> 10)
   return kind === "chunk" ? length / 4 : 2048
 }
 

@@ -10,7 +10,7 @@ import type { Digest } from "../../src/base/Digest.ts"
 import { ObjectDamaged } from "../../src/workspace/WorkspaceError.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
 import { ByteCache } from "./ByteCache.ts"
-import { type Frame, longestChain, openFrame, parseFrame } from "./Frame.ts"
+import { costOf, type Frame, longestChain, openFrame, parseFrame } from "./Frame.ts"
 import { openGroup } from "./Group.ts"
 import { idFromBytes, idOf, idToBytes } from "./ObjectId.ts"
 import type { Place } from "./ObjectStore.ts"
@@ -159,7 +159,7 @@ export class ObjectReader {
       decoded = {
         raw,
         depth: decoded === undefined ? 0 : decoded.depth + 1,
-        cost: (decoded?.cost ?? 0) + raw.length
+        cost: (decoded?.cost ?? 0) + costOf(raw.length, frame.form === "patch")
       }
       this.#frames.put(key, decoded, raw.length)
     }

@@ -6,7 +6,7 @@
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import type { Digest } from "../../src/base/Digest.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
-import { chainBytes, chainDepth, deltaFrame, deltaOf, mostBases, wholeFrame } from "./Frame.ts"
+import { chainBytes, chainDepth, costOf, deltaFrame, deltaOf, mostBases, wholeFrame } from "./Frame.ts"
 import { frameGroup, groupTarget } from "./Group.ts"
 import { idOf, idToBytes } from "./ObjectId.ts"
 import { type Decoded, damaged, joined, type ObjectReader, verifyObjects } from "./ObjectReader.ts"
@@ -117,12 +117,12 @@ export class ObjectWriter implements ObjectStore {
     if (bytes.length < smallestDelta || bytes.length > chainBytes / 2) return false
     const bases = this.#basesOf(likes, chainBytes - bytes.length)
     if (bases === undefined) return false
-    const cost = bases.cost + bytes.length
-    if (bases.depth >= chainDepth || cost > chainBytes) return false
+    if (bases.depth >= chainDepth || bases.cost > chainBytes) return false
     const delta = deltaOf(kind, bytes, bases.raw, level, likes.length)
     if (delta === undefined) return this.#writeDelta(kind, id, bytes, likes.slice(0, 1))
+    const cost = bases.cost + costOf(bytes.length, delta.isPatch)
     const frame = deltaFrame(bytes.length, { ids: likes }, delta)
-    if (!isWorthIt(frame, bytes)) return false
+    if (cost > chainBytes || !isWorthIt(frame, bytes)) return false
     this.#addFrame({ id, kind, bytes, depth: bases.depth + 1, cost }, frame)
     return true
   }
