@@ -121,14 +121,15 @@ export const openLayerStore = async (options: LayerStoreOptions): Promise<LayerS
         },
         onProgress: callOptions.onProgress
       })
+      // Before the call, which may be over before a later message is read.
+      if (signal?.aborted === true) cancel()
+      else signal?.addEventListener("abort", cancel, { once: true })
       try {
         worker.postMessage({ id, call: name, input } satisfies Request, [])
       } catch (error) {
         // The input cannot be cloned: a caller's bug, and no call.
         return settle(id)?.reject(error)
       }
-      if (signal?.aborted === true) cancel()
-      else signal?.addEventListener("abort", cancel, { once: true })
     })
 
   const close = async (): Promise<void> => {
