@@ -71,7 +71,7 @@ const step = (next: (below: number) => number, links: boolean): string => {
     `mkdir -p ${p}`,
     `mv -T ${p} ${q}`,
     // Into itself, what cp takes along depends on the order in which the directory lists its names.
-    ...(q.startsWith(`${p}/`) ? [] : [`cp -r --preserve=links ${p} ${q}`]),
+    `case "$(realpath -m ${q})/" in "$(realpath -m ${p})"/*) ;; *) cp -r --preserve=links ${p} ${q};; esac`,
     `ln -sfn ${q} ${p}`,
     ...(links ? [`ln -f ${p} ${q}`] : []),
     `chmod ${["600", "644", "755", "4755"][next(4)]} ${p}`,
