@@ -1,8 +1,11 @@
+import { join } from "node:path"
 import { defineConfig } from "vitest/config"
 
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
+    globalSetup: join(import.meta.dirname, "test/wholeRun.ts"),
+    alias: [{ find: /^.*\/WorkerUrl\.ts$/, replacement: join(import.meta.dirname, "test/builtWorkerUrl.ts") }],
     pool: "forks",
     maxWorkers: 2,
     testTimeout: 60_000,

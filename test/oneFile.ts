@@ -1,16 +1,19 @@
 /**
  * Programs that tests start and kill, as one built file each: a process that loads one file starts many times faster than one
  * that loads some hundred sources. Promise: the same program, crash points and fault points included; what it finds beside its
- * source (`import.meta.dirname`, `import.meta.url`) it still finds there; the build goes when the test's process ends.
+ * source (`import.meta.dirname`, `import.meta.url`) it still finds there; built once a test run, and gone at its end.
  */
-import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { pathToFileURL } from "node:url"
 import { build, type Plugin } from "esbuild"
+import { sha256 } from "../src/base/Digest.ts"
 
-const root = dirname(import.meta.dirname)
-let place: string | undefined
+const workerSource = join(dirname(import.meta.dirname), "providers/layerfs/worker.ts")
+/** Names the directory that all processes of a test run share; without it each process makes its own. */
+const shared = "COPPICE_TEST_PROGRAMS"
+let own: string | undefined
 const made = new Map<string, Promise<string>>()
 
 /** The worker's file is looked for beside the built program; everything else of ours stays where its source is. */
@@ -26,31 +29,52 @@ const placesOfSources: Plugin = {
     })
 }
 
-const make = async (entry: string): Promise<string> => {
-  if (place === undefined) {
-    const directory = realpathSync(mkdtempSync(join(tmpdir(), "coppice-programs-")))
-    place = directory
-    writeFileSync(join(directory, "package.json"), `{"type":"module"}`)
-    process.once("exit", () => rmSync(directory, { recursive: true, force: true }))
-  }
-  const outdir = join(place, String(made.size))
-  await build({
-    entryPoints: { program: entry, "layerfs-worker": join(root, "providers/layerfs/worker.ts") },
-    outdir,
-    bundle: true,
-    splitting: true,
-    minify: true,
-    platform: "node",
-    format: "esm",
-    target: "node22",
-    logLevel: "error",
-    plugins: [placesOfSources],
-    banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url)' }
-  })
-  return join(outdir, "program.js")
+/** A directory for programs, until this process ends: those that it started have ended before, and written what they compiled. */
+const makePlace = (): string => {
+  const place = realpathSync(mkdtempSync(join(tmpdir(), "coppice-programs-")))
+  writeFileSync(join(place, "package.json"), `{"type":"module"}`)
+  process.once("exit", () => rmSync(place, { recursive: true, force: true }))
+  return place
 }
 
-/** The path of a program (absolute path of its source), built once per test file. */
+const placeOf = (): string => process.env[shared] ?? (own ??= makePlace())
+
+/** What starts the store's thread looks for this name beside itself. */
+const workerName = "layerfs-worker.js"
+
+const make = async (entry: string): Promise<string> => {
+  const isWorker = entry === workerSource
+  const outdir = join(placeOf(), sha256(Buffer.from(entry)).slice(-16))
+  const program = isWorker ? workerName : "program.js"
+  if (!existsSync(outdir)) {
+    const working = `${outdir}.${process.pid}`
+    await build({
+      entryPoints: [entry],
+      outfile: join(working, program),
+      bundle: true,
+      minify: true,
+      platform: "node",
+      format: "esm",
+      target: "node22",
+      logLevel: "error",
+      plugins: [placesOfSources],
+      banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url)' }
+    })
+    if (!isWorker) {
+      const worker = pathToFileURL(await oneFile(workerSource)).href
+      writeFileSync(join(working, workerName), `import ${JSON.stringify(worker)}\n`)
+    }
+    try {
+      renameSync(working, outdir)
+    } catch {
+      // Another test file made it meanwhile, of the same sources.
+      rmSync(working, { recursive: true })
+    }
+  }
+  return join(outdir, program)
+}
+
+/** The path of a program (absolute path of its source). */
 export const oneFile = (entry: string): Promise<string> => {
   const known = made.get(entry) ?? make(entry)
   made.set(entry, known)
@@ -60,5 +84,17 @@ export const oneFile = (entry: string): Promise<string> => {
 /** The environment of such a program: what was compiled of it once is kept beside it. */
 export const oneFileEnvironment = (): NodeJS.ProcessEnv => ({
   ...process.env,
-  NODE_COMPILE_CACHE: join(place ?? tmpdir(), "compiled")
+  NODE_COMPILE_CACHE: join(placeOf(), "compiled")
 })
+
+/** Before a test run: its processes share the programs, and start the store's thread from one file too. */
+export const shareProgramsOfRun = async (): Promise<void> => {
+  const place = makePlace()
+  process.env[shared] = place
+  // For the threads of the tests' own processes.
+  process.env["NODE_COMPILE_CACHE"] = join(place, "compiled")
+  await oneFile(workerSource)
+}
+
+/** The store's thread as one file: stands in for `WorkerUrl.ts` where tests load the sources. */
+export const builtWorkerUrl = async (): Promise<URL> => pathToFileURL(await oneFile(workerSource))

@@ -5,14 +5,15 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, statSync } from "no
 import { join } from "node:path"
 import { assert, test } from "vitest"
 import { Todos } from "../../src/governance/index.ts"
+import { oneFile, oneFileEnvironment } from "../oneFile.ts"
 import { newBench, newDirectory, newGoal } from "./authority.ts"
-import { bundled, bundleEnvironment } from "./bundled.ts"
 import { checkInvariants, factsOf } from "./invariants.ts"
 
 const start = async (program: string, args: readonly string[], env: Readonly<Record<string, string>>) => {
-  const child = spawn(process.execPath, [bundled(program), ...args], {
+  const built = await oneFile(join(import.meta.dirname, "programs", `${program}.ts`))
+  const child = spawn(process.execPath, [built, ...args], {
     stdio: ["ignore", "pipe", "pipe"],
-    env: { ...bundleEnvironment(), ...env }
+    env: { ...oneFileEnvironment(), ...env }
   })
   const output = { stdout: "", stderr: "" }
   for (const stream of ["stdout", "stderr"] as const) child[stream].on("data", (chunk) => (output[stream] += chunk))

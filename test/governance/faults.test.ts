@@ -14,8 +14,10 @@ import { Authority, type AuthorityModule, Goals, Todos, workModule } from "../..
 import { Database } from "../../src/sqlite/Database.ts"
 import { mayMount, smallDisk } from "../layerfs/smallDisk.ts"
 import { countRows, newBench, newGoal, newTodo } from "./authority.ts"
-import { bundled, bundleEnvironment } from "./bundled.ts"
+import { oneFile, oneFileEnvironment } from "../oneFile.ts"
 import { checkInvariants } from "./invariants.ts"
+
+const opener = await oneFile(join(import.meta.dirname, "programs", "opener.ts"))
 
 test("G5 a file or a module of a newer version is refused untouched; a process left open across a migration changes nothing", async () => {
   const bench = await newBench()
@@ -101,7 +103,7 @@ test("G3 a store on a read-only mount is refused with a typed error and stays as
       "sh",
       bench.directory,
       process.execPath,
-      bundled("opener")
+      opener
     ],
     { encoding: "utf8" }
   )
@@ -182,16 +184,16 @@ for (const code of ["ENOSPC", "EIO"]) {
     const bench = await newBench()
     await newGoal(bench)
     const before = countRows(bench.directory)
-    const call = [bundled("opener"), bench.directory, "cmd_f", "t"]
+    const call = [opener, bench.directory, "cmd_f", "t"]
     const failed = spawnSync(process.execPath, call, {
       encoding: "utf8",
-      env: { ...bundleEnvironment(), COPPICE_FAULT_AT: `authority.commit:1:${code}` }
+      env: { ...oneFileEnvironment(), COPPICE_FAULT_AT: `authority.commit:1:${code}` }
     })
     assert.notEqual(failed.status, 0)
     assert.match(failed.stderr, /STORAGE_FAILURE/)
     assert.deepEqual(countRows(bench.directory), before)
     assert.include(
-      execFileSync(process.execPath, call, { encoding: "utf8", env: bundleEnvironment() }),
+      execFileSync(process.execPath, call, { encoding: "utf8", env: oneFileEnvironment() }),
       '"replayed":false'
     )
     assert.deepEqual(checkInvariants(bench.directory), [])

@@ -10,7 +10,7 @@ import { appendFileSync } from "node:fs"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import type { Fence, JournalEntry } from "../../src/governance/index.ts"
-import { bundled, bundleEnvironment } from "./bundled.ts"
+import { oneFile, oneFileEnvironment } from "../oneFile.ts"
 import { openAuthority } from "../../providers/authority-sqlite/index.ts"
 import { Authority } from "../../src/governance/index.ts"
 import { type Answer, type Call, makeCall } from "./calls.ts"
@@ -18,6 +18,8 @@ import { drawCall } from "./commands.ts"
 import { agents, type Pick, type World } from "./drawing.ts"
 import type { Record_ } from "./factRules.ts"
 import { checkInvariants, factsOf, headOf, receiptsOf } from "./invariants.ts"
+
+const commander = await oneFile(join(import.meta.dirname, "programs", "commander.ts"))
 
 export interface HistoryOptions {
   readonly seed: number
@@ -86,9 +88,9 @@ class Actor {
   }
 
   async start(crashAt: string): Promise<void> {
-    const child = spawn(process.execPath, [bundled("commander"), this.directory], {
+    const child = spawn(process.execPath, [commander, this.directory], {
       stdio: ["pipe", "pipe", "inherit"],
-      env: { ...bundleEnvironment(), COPPICE_CRASH_AT: crashAt }
+      env: { ...oneFileEnvironment(), COPPICE_CRASH_AT: crashAt }
     })
     this.#child = child
     // A process that was killed takes no more input: its answers tell.

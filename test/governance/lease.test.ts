@@ -6,6 +6,7 @@ import { Authority, Evidence, type Fence, Goals, Leases, leaseTtl, Quota, Todos 
 import { scopesOverlap } from "../../src/governance/WriteScope.ts"
 import { hold, newBench, newGoal, newTodo } from "./authority.ts"
 import { leaseCode } from "./leaseCode.ts"
+import { oneFile } from "../oneFile.ts"
 
 const digest = `sha256:${"a".repeat(64)}`
 
@@ -85,7 +86,7 @@ test("G32 C51 two sessions with the same agent name: one holds, the other is ref
   const goal = await newGoal(bench)
   const todo = await newTodo(bench, goal)
   const mine = await hold(bench, todo)
-  const program = join(import.meta.dirname, "programs", "claimer.ts")
+  const program = await oneFile(join(import.meta.dirname, "programs", "claimer.ts"))
   const other = spawnSync(process.execPath, [program, bench.directory, goal.id, "ada"], { encoding: "utf8" })
   assert.deepEqual(JSON.parse(other.stdout), { claimed: [], errors: [], refusals: 1 })
   const error = await bench.fails(Leases.acquire({ todo: todo.id, agent: "ada" }))

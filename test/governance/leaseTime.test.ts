@@ -20,6 +20,7 @@ import {
 } from "../../src/governance/index.ts"
 import { hold, newBench, newDirectory, newGoal, newTodo, seed } from "./authority.ts"
 import { leaseCode } from "./leaseCode.ts"
+import { oneFile } from "../oneFile.ts"
 
 test("G36 a clock that is set back revives no lease, in this process or another, and does not stop time", async () => {
   const bench = await newBench()
@@ -62,7 +63,7 @@ test("G36 a lease that was refused as expired stays expired for a process whose 
   const { stdout, status, stderr } = spawnSync(
     process.execPath,
     [
-      join(import.meta.dirname, "programs/renewer.ts"),
+      await oneFile(join(import.meta.dirname, "programs/renewer.ts")),
       bench.directory,
       JSON.stringify(lease.fence),
       String(granted + 500)

@@ -10,13 +10,15 @@ import * as Result from "effect/Result"
 import { assert, test } from "vitest"
 import { Agents, Leases, Todos } from "../../src/governance/index.ts"
 import { hold, newBench, newGoal, newTodo, seed } from "./authority.ts"
-import { bundled, bundleEnvironment } from "./bundled.ts"
+import { oneFile, oneFileEnvironment } from "../oneFile.ts"
 import type { Call } from "./calls.ts"
 import { randomOf } from "./history.ts"
 import { checkInvariants, factsOf } from "./invariants.ts"
 
 const run = promisify(execFile)
-const program = (name: string) => join(import.meta.dirname, "programs", name)
+const [claimer, racer, commander] = (await Promise.all(
+  ["claimer", "racer", "commander"].map((name) => oneFile(join(import.meta.dirname, "programs", `${name}.ts`)))
+)) as [string, string, string]
 
 test("G3 64 callers at once: one winner, everybody else learns who holds it, and commits are shared", async () => {
   const bench = await newBench({ batchMs: 60_000 })
@@ -52,7 +54,9 @@ test("G3 four processes racing for the same todos: each todo has one holder, no 
   for (const agent of ["p0", "p1", "p2", "p3"]) await bench.run(Agents.register({ goal: goal.id, agentId: agent }))
   const reports = await Promise.all(
     ["p0", "p1", "p2", "p3"].map(async (agent) => {
-      const { stdout } = await run(process.execPath, [program("claimer.ts"), bench.directory, goal.id, agent])
+      const { stdout } = await run(process.execPath, [claimer, bench.directory, goal.id, agent], {
+        env: oneFileEnvironment()
+      })
       return JSON.parse(stdout) as { claimed: { todo: string; epoch: number }[]; errors: string[] }
     })
   )
@@ -81,9 +85,9 @@ test("G3 G32 four real processes, 2,500 claim attempts each: exactly one holder 
   const names = ["p0", "p1", "p2", "p3"]
   for (const agentId of names) await bench.run(Agents.register({ goal: goal.id, agentId }))
   const racers = names.map((agent) => {
-    const child = spawn(process.execPath, [bundled("racer"), bench.directory, agent, "25"], {
+    const child = spawn(process.execPath, [racer, bench.directory, agent, "25"], {
       stdio: ["pipe", "pipe", "inherit"],
-      env: bundleEnvironment()
+      env: oneFileEnvironment()
     })
     return { child, lines: createInterface({ input: child.stdout })[Symbol.asyncIterator]() }
   })
@@ -134,9 +138,9 @@ test("G33 G35 G36 a process that is stopped past its lease and continued holds n
   const goal = await newGoal(bench)
   const todo = await newTodo(bench, goal)
   const before = bench.now
-  const child = spawn(process.execPath, [bundled("commander"), bench.directory], {
+  const child = spawn(process.execPath, [commander, bench.directory], {
     stdio: ["pipe", "pipe", "inherit"],
-    env: bundleEnvironment()
+    env: oneFileEnvironment()
   })
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   const said = async () => JSON.parse((await lines.next()).value!)

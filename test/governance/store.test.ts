@@ -18,8 +18,10 @@ import {
 } from "../../src/governance/index.ts"
 import { Database } from "../../src/sqlite/Database.ts"
 import { countRows, hold, newBench, newDirectory, newGoal, newTodo } from "./authority.ts"
-import { bundled, bundleEnvironment } from "./bundled.ts"
+import { oneFile, oneFileEnvironment } from "../oneFile.ts"
 import { checkInvariants } from "./invariants.ts"
+
+const openerProgram = await oneFile(join(import.meta.dirname, "programs", "opener.ts"))
 
 test("G1 a command writes journal, projection and receipt together, and a refused one writes none of them", async () => {
   const bench = await newBench()
@@ -94,9 +96,9 @@ test("G2 killed at authority.afterCommit before the answer, another process gets
   const again = await opener(directory, "cmd_k", "t")
   assert.equal(again.receipt.replayed, true)
   assert.deepEqual(await facts(directory), recorded)
-  const conflict = spawnSync(process.execPath, [bundled("opener"), directory, "cmd_k", "other"], {
+  const conflict = spawnSync(process.execPath, [openerProgram, directory, "cmd_k", "other"], {
     encoding: "utf8",
-    env: bundleEnvironment()
+    env: oneFileEnvironment()
   })
   assert.include(conflict.stderr, "IDEMPOTENCY_KEY_REUSE")
 })
@@ -202,8 +204,8 @@ test("G8 the authority is one directory of its own: what happens to a store besi
 })
 
 const opener = async (directory: string, commandId: string, title: string, crashAt?: string): Promise<any> => {
-  const env = { ...bundleEnvironment(), COPPICE_CRASH_AT: crashAt ?? "" }
-  const done = spawnSync(process.execPath, [bundled("opener"), directory, commandId, title], {
+  const env = { ...oneFileEnvironment(), COPPICE_CRASH_AT: crashAt ?? "" }
+  const done = spawnSync(process.execPath, [openerProgram, directory, commandId, title], {
     encoding: "utf8",
     env
   })

@@ -17,8 +17,9 @@ import {
   Turns
 } from "../../src/governance/index.ts"
 import { type Bench, hold, newBench, newGoal, newTodo } from "./authority.ts"
+import { oneFile } from "../oneFile.ts"
 
-const program = join(import.meta.dirname, "programs", "driver.ts")
+const program = await oneFile(join(import.meta.dirname, "programs", "driver.ts"))
 const codeOf = async (bench: Bench, effect: Effect.Effect<unknown, any, Authority>): Promise<string> => {
   const result = await bench.run(Effect.result(effect))
   return Result.isFailure(result) ? result.failure.code : "ok"

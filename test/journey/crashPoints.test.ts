@@ -11,6 +11,7 @@ import { Todos } from "../../src/governance/index.ts"
 import { newBench, newGoal, newTodo } from "../governance/authority.ts"
 import { forkOf, ground } from "../layerfs/projFixture.ts"
 import { historyOf, makeTiny, runTiny } from "./tiny.ts"
+import { oneFile } from "../oneFile.ts"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 const cleanups: (() => void)[] = []
@@ -53,7 +54,7 @@ it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a kille
   expect([historyOf(whole.record), historyOf(killed.record)]).toEqual([[], []])
 
   const { provider, commit, store } = await ground({ a: "a" })
-  const victim = fileURLToPath(new URL("../layerfs/projVictim.ts", import.meta.url))
+  const victim = await oneFile(join(root, "test/layerfs/projVictim.ts"))
   for (const what of ["keep", "discard"]) {
     const { status, stderr } = spawnSync(process.execPath, [victim, store, await forkOf(provider, commit), what], {
       encoding: "utf8",
@@ -61,7 +62,7 @@ it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a kille
     })
     expect([status, stderr]).toEqual([0, ""])
   }
-  const writer = fileURLToPath(new URL("../layerfs/storeCrashChild.ts", import.meta.url))
+  const writer = await oneFile(join(root, "test/layerfs/storeCrashChild.ts"))
   const bundle = join(directory, "bundle")
   const branch = await forkOf(provider, commit)
   for (const args of [
@@ -83,7 +84,7 @@ it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a kille
     origin: { destination: "nobody", channel: "none", requestId: "r" }
   })
   const done = await bench.run(Todos.complete({ todo: todo.id, continuation: { kind: "noFollowUp" } }))
-  const sender = fileURLToPath(new URL("../session/programs/sender.ts", import.meta.url))
+  const sender = await oneFile(join(root, "test/session/programs/sender.ts"))
   const sent = spawnSync(process.execPath, [sender, bench.directory, directory, done.delivery!, ""], {
     encoding: "utf8",
     env: { ...process.env, COPPICE_CRASH_LOG: log }
@@ -92,13 +93,13 @@ it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a kille
   const older = join(directory, "older")
   mkdirSync(older, { mode: 0o700 })
   copyFileSync(join(root, "test/golden/authority-v1.db"), join(older, "authority.db"))
-  const opener = join(root, "test/governance/programs/opener.ts")
+  const opener = await oneFile(join(root, "test/governance/programs/opener.ts"))
   const opened = spawnSync(process.execPath, [opener, older, "cmd_o", "t"], {
     encoding: "utf8",
     env: { ...process.env, COPPICE_CRASH_LOG: log }
   })
   expect([opened.status, opened.stderr]).toEqual([0, ""])
-  const operations = fileURLToPath(new URL("../../examples/external-operation/run.ts", import.meta.url))
+  const operations = await oneFile(join(root, "examples/external-operation/run.ts"))
   const { status, stderr } = spawnSync(process.execPath, [operations], {
     encoding: "utf8",
     env: { ...process.env, COPPICE_CRASH_LOG: log }

@@ -5,6 +5,7 @@ import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { runAsUser } from "./asUser.ts"
 import { scratch } from "./projFixture.ts"
+import { oneFile } from "../oneFile.ts"
 
 const root = process.getuid?.() === 0
 
@@ -20,7 +21,7 @@ interface Seen {
 /** `script` changes what the child sees of the machine and ends in `exec "$@"`; `$H` is the home of the program. */
 const on = async (script: string, at = "", namespaces: readonly string[] = ["unshare", "--mount"]): Promise<Seen> => {
   const home = scratch()
-  const program = join(import.meta.dirname, "oddMachineProgram.ts")
+  const program = await oneFile(join(import.meta.dirname, "oddMachineProgram.ts"))
   const argv = [...namespaces, "sh", "-ec", script, "sh", process.execPath, program, join(home, at)]
   const child = spawn(argv[0]!, argv.slice(1), {
     env: { ...process.env, H: home },

@@ -8,6 +8,7 @@ import * as Fiber from "effect/Fiber"
 import { describe, expect, it } from "vitest"
 import type { Workspace } from "../../src/workspace/WorkspaceProvider.ts"
 import { atEnd, failure, forkOf, ground, processesOf, run, sharedGround, shell, using } from "./projFixture.ts"
+import { oneFile } from "../oneFile.ts"
 
 const shared = sharedGround({ "sub/f": "f", run: "#!/bin/sh\necho ran\n" })
 
@@ -253,7 +254,7 @@ describe("the SDK's own death", () => {
   it("S23 SIGKILL of the SDK ends every process inside, detached ones too", async () => {
     const { origin, store, provider, commit } = await ground({ f: "1" })
     const branch = await forkOf(provider, commit)
-    const program = join(import.meta.dirname, "projVictim.ts")
+    const program = await oneFile(join(import.meta.dirname, "projVictim.ts"))
     const child = spawn(process.execPath, [program, store, branch], { stdio: ["ignore", "pipe", "inherit"] })
     const [line] = (await once(child.stdout, "data")) as [Buffer]
     const pids = JSON.parse(line.toString()) as number[]

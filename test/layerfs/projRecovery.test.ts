@@ -3,7 +3,6 @@ import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import * as Effect from "effect/Effect"
 import { describe, expect, it } from "vitest"
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
@@ -11,6 +10,7 @@ import { currentIdentity } from "../../src/base/ProcessIdentity.ts"
 import type { WorkspaceRow } from "../../providers/layerfs/RefStore.ts"
 import { removeTree } from "../../providers/layerfs/projection/RemoveTree.ts"
 import { committed, failure, forkOf, ground, holders, run, shell, treeAt, using, write } from "./projFixture.ts"
+import { oneFile } from "../oneFile.ts"
 
 /** Rows of the workspaces, read and written beside the provider as another process would. */
 const rowsOf = async <A>(store: string, use: (rows: readonly WorkspaceRow[]) => A): Promise<A> => {
@@ -230,7 +230,7 @@ describe("overlay", () => {
     async (point) => {
       const { provider, commit, store } = await ground({ a: "a" })
       const branch = await forkOf(provider, commit)
-      const victim = fileURLToPath(new URL("projVictim.ts", import.meta.url))
+      const victim = await oneFile(join(import.meta.dirname, "projVictim.ts"))
       const killed = spawnSync(process.execPath, [victim, store, branch, "close"], {
         encoding: "utf8",
         env: { ...process.env, COPPICE_CRASH_AT: point }

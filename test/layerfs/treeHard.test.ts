@@ -3,17 +3,17 @@ import { execFileSync, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { describe, expect, it, vi } from "vitest"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { atEnd, forkOf, providerOn, run, scratch, shell, using } from "./projFixture.ts"
+import { oneFile } from "../oneFile.ts"
 
 // Whole child processes and hundreds of megabytes; the bound is for machines that are busy with other work.
 vi.setConfig({ testTimeout: 240_000 })
 
-const program = fileURLToPath(new URL("treeBigFile.ts", import.meta.url))
+const program = await oneFile(join(import.meta.dirname, "treeBigFile.ts"))
 const watched = (...args: readonly string[]): Record<string, unknown> => {
   const { stdout, stderr, status } = spawnSync(process.execPath, [program, ...args], { encoding: "utf8" })
   expect([status, stderr]).toEqual([0, ""])

@@ -2,11 +2,11 @@
 import { execFileSync, spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import { describe, expect, it, vi } from "vitest"
 import type { ImportReceipt, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 import { forkOf, providerOn, run, scratch, shell, treeAt, using, write } from "./projFixture.ts"
 import { comparable, readTree } from "./storeFixture.ts"
+import { oneFile } from "../oneFile.ts"
 
 // Each test runs git, Python and whole child processes; the bound is for machines that are busy with other work.
 vi.setConfig({ testTimeout: 240_000 })
@@ -152,7 +152,7 @@ describe("repositories in one another", () => {
       // The submodule and the worktree point to git directories that came along; a clone from a path shares objects by hard links.
       expect(receipt.noteCounts).toEqual({ normalised: 1 })
       const branch = await forkOf(provider, receipt.layer)
-      const victim = fileURLToPath(new URL("projVictim.ts", import.meta.url))
+      const victim = await oneFile(join(import.meta.dirname, "projVictim.ts"))
       const killed = spawnSync(process.execPath, [victim, store, branch, "close"], {
         encoding: "utf8",
         env: { ...process.env, COPPICE_CRASH_AT: point }

@@ -15,12 +15,15 @@ import { sendDelivery } from "../../src/session/index.ts"
 import { eventually } from "../host/scenes.ts"
 import { received, socketProvider, startReceiver } from "./receiver.ts"
 import { newScene, read, type Scene } from "./scene.ts"
+import { oneFile } from "../oneFile.ts"
 
 // Every sender is a process that opens the store anew: many of them on a busy machine take their time.
 vi.setConfig({ testTimeout: 240_000 })
 
 const origin = { destination: "room-7", channel: "chat", requestId: "q-1" }
-const sender = join(import.meta.dirname, "programs", "sender.ts")
+const [sender, answering] = (await Promise.all(
+  ["sender.ts", "receiver.ts"].map((name) => oneFile(join(import.meta.dirname, "programs", name)))
+)) as [string, string]
 
 const cleanups: (() => Promise<void> | void)[] = []
 afterEach(async () => {
@@ -34,7 +37,7 @@ const newPlace = (): string => {
 }
 
 const receiver = async (mode: string, place = newPlace()) => {
-  const { stop } = await startReceiver(place, mode)
+  const { stop } = await startReceiver(answering, place, mode)
   let running = true
   const end = async () => {
     if (running) await stop()

@@ -9,6 +9,7 @@ import type { TurnRequest } from "../../src/host/index.ts"
 import { eventually } from "../host/scenes.ts"
 import { newScene, read } from "./scene.ts"
 import { answer, writer } from "./hosts.ts"
+import { oneFile } from "../oneFile.ts"
 
 test("G81 a second call for a turn that this process is driving gets TurnInFlight and touches nothing", async () => {
   const scene = await newScene()
@@ -44,7 +45,13 @@ test("G81 two processes that drive one turn: the later one gets one typed error 
   await eventually("the first host runs", () => existsSync(join(scene.files, "dispatches")))
   const rival = spawnSync(
     process.execPath,
-    [join(import.meta.dirname, "programs/rival.ts"), scene.place, scene.goal, scene.todo, JSON.stringify(scene.fence)],
+    [
+      await oneFile(join(import.meta.dirname, "programs/rival.ts")),
+      scene.place,
+      scene.goal,
+      scene.todo,
+      JSON.stringify(scene.fence)
+    ],
     { encoding: "utf8" }
   )
   writeFileSync(join(scene.files, "go"), "")

@@ -25,6 +25,7 @@ import {
 } from "../../src/governance/index.ts"
 import { activate, type Operations, type OperationsOptions } from "../../src/session/index.ts"
 import { newScene, type Scene } from "./scene.ts"
+import { oneFile } from "../oneFile.ts"
 
 const places: string[] = []
 afterEach(async () => {
@@ -379,7 +380,7 @@ test("G61 two calls for one effect hand it over once: the other is told that it 
 
 test("G61 A3 while another process hands an effect over nobody says that it did not happen; once that process is dead it is read back", async () => {
   const { using, spec, done, scene } = await ground("stage")
-  const program = join(import.meta.dirname, "programs", "hangingOperation.ts")
+  const program = await oneFile(join(import.meta.dirname, "programs", "hangingOperation.ts"))
   const child = spawn(process.execPath, [program, join(scene.place, "store"), JSON.stringify(spec())], {
     stdio: ["ignore", "pipe", "inherit"]
   })

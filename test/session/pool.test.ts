@@ -6,8 +6,9 @@ import { assert, test } from "vitest"
 import { Leases, Todos, Turns, workModule } from "../../src/governance/index.ts"
 import { Bindings, carriedLease, carryLease, leaseVariable, sessionModule } from "../../src/session/index.ts"
 import { hold, newBench, newGoal, newTodo } from "../governance/authority.ts"
+import { oneFile } from "../oneFile.ts"
 
-const program = join(import.meta.dirname, "programs", "pool.ts")
+const program = await oneFile(join(import.meta.dirname, "programs", "pool.ts"))
 
 test("C52 G35 a pool reserves first: of three spawners for two todos two start a session, which carries the token; one that was started before its claim, or outlived it, does nothing", async () => {
   const bench = await newBench()

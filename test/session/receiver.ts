@@ -49,9 +49,9 @@ export const socketProvider = (
     : {})
 })
 
-/** Starts a receiver; resolves once it listens. `stop` ends it. */
-export const startReceiver = async (directory: string, mode: string) => {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "programs", "receiver.ts"), directory, mode], {
+/** Starts a receiver, whose program is given as one file; resolves once it listens. `stop` ends it. */
+export const startReceiver = async (program: string, directory: string, mode: string) => {
+  const child = spawn(process.execPath, [program, directory, mode], {
     stdio: ["ignore", "pipe", "inherit"]
   })
   await new Promise<void>((resolve, reject) => {

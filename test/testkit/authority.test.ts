@@ -5,7 +5,8 @@
  */
 import { assert, describe, test } from "vitest"
 import { authorityConformance, type Scenario, titleOf, type Transcript } from "../../src/testkit/index.ts"
-import { authorityOf, kinds } from "./authorities.ts"
+import { authorityOf } from "./authorities.ts"
+import { kinds } from "./opening.ts"
 
 const suites = await Promise.all(
   kinds.map(async (kind) => [kind, await authorityConformance(authorityOf(kind))] as const)
