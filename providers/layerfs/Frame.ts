@@ -87,9 +87,8 @@ export interface Delta {
  * written by people it does, with the base as dictionary. A patch of several bases saves what no other form could.
  */
 const patchBound = (kind: ObjectKind, length: number, bases: number): number => {
-  if (bases > 1) return length / 2
-  if (kind === "blob") return Math.max(96, length >> 10)
-  return kind === "chunk" ? length / 4 : 2048
+  if (kind === "chunk" || bases > 1) return length / 2
+  return kind === "blob" ? Math.max(96, length >> 10) : 2048
 }
 
 /** The smaller or faster way from base to object; undefined when `bases` is more than one and they have little in common with it. */

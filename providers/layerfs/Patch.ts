@@ -3,7 +3,7 @@
  * Promise: applying a patch to the bytes it was made from gives the object back; a damaged one gives undefined, never bytes beyond
  * the length that was promised. Rules: L8, L10, C21; 04 "Storage" ("splice costs the edit"; a zstd call costs 0.1 ms, a patch a few microseconds).
  *
- * Found are what both have at their beginning and at their end, and, where what is between is equally long (ids and times in a
+ * Found are where the object's beginning and its end lie in the base, and, where both are equally long (ids and times in a
  * directory), what stayed at its place inside. Whatever moved elsewhere is for zstd to find (Frame.ts).
  *
  * payload: u8 (0: as it is, 1: zstd, without zstd's four magic bytes) · pieces
@@ -81,10 +81,8 @@ interface Change {
   readonly to: number
 }
 
-/** Undefined where more than `most` bytes are new. */
-const changesOf = (bytes: Buffer, base: Buffer, head: number, tail: number, most: number): Change[] | undefined => {
-  const end = bytes.length - tail
-  if (bytes.length !== base.length) return end - head > most ? undefined : [{ from: head, to: end }]
+/** Of an object as long as its base, from `head` to `end`. Undefined where more than `most` bytes are new. */
+const changesOf = (bytes: Buffer, base: Buffer, head: number, end: number, most: number): Change[] | undefined => {
   const changes: Change[] = []
   let sum = 0
   for (let at = head; at < end; ) {
@@ -108,28 +106,49 @@ const changesOf = (bytes: Buffer, base: Buffer, head: number, tail: number, most
   return changes
 }
 
+/** Bytes by which a place is found again. */
+const probe = 48
+
+/** Where the object's beginning lies in the base, and how far it goes on there. */
+const headOf = (bytes: Buffer, base: Buffer): { readonly from: number; readonly length: number } => {
+  const length = equalFrom(bytes, 0, base, 0, Math.min(bytes.length, base.length))
+  if (length >= probe || bytes.length < probe) return { from: 0, length }
+  const from = base.indexOf(bytes.subarray(0, probe))
+  if (from < 0) return { from: 0, length }
+  return { from, length: equalFrom(bytes, 0, base, from, Math.min(bytes.length, base.length - from)) }
+}
+
+/** The same of its end, `most` bytes at most; `until` is where it ends in the base. */
+const tailOf = (bytes: Buffer, base: Buffer, most: number): { readonly until: number; readonly length: number } => {
+  const back = (until: number): number => equalUpTo(bytes, bytes.length, base, until, Math.min(most, until))
+  const length = back(base.length)
+  if (length >= probe || most < probe) return { until: base.length, length }
+  const from = base.lastIndexOf(bytes.subarray(bytes.length - probe))
+  return from < 0 ? { until: base.length, length } : { until: from + probe, length: back(from + probe) }
+}
+
 /** The patch that makes `bytes` out of `base`; undefined where more than `most` bytes of it are new. */
 export const patchPayload = (bytes: Buffer, base: Buffer, most: number): Buffer | undefined => {
-  const shorter = Math.min(bytes.length, base.length)
-  const head = equalFrom(bytes, 0, base, 0, shorter)
-  const tail = equalUpTo(bytes, bytes.length, base, base.length, shorter - head)
-  const changes = changesOf(bytes, base, head, tail, most)
-  if (changes === undefined) return undefined
-  const drift = base.length - bytes.length
+  const head = headOf(bytes, base)
+  const tail = tailOf(bytes, base, bytes.length - head.length)
+  const isInPlace = bytes.length === base.length && head.from === 0 && tail.until === base.length
+  const end = bytes.length - tail.length
+  const changes = isInPlace ? changesOf(bytes, base, head.length, end, most) : [{ from: head.length, to: end }]
+  if (changes === undefined || (!isInPlace && end - head.length > most)) return undefined
   const parts: (Uint8Array | readonly number[])[] = []
   const copy = (length: number, from: number): void => {
     parts.push(varint(length))
     if (length > 0) parts.push(varint(from))
   }
-  if (head > 0 || changes.length === 0) {
+  if (head.length > 0 || changes.length === 0) {
     parts.push(varint(0))
-    copy(head, 0)
+    copy(head.length, head.from)
   }
   for (const [n, { from, to }] of changes.entries()) {
     const next = changes[n + 1]
     parts.push(varint(to - from), bytes.subarray(from, to))
-    // Behind the last change lies the common end, which an insertion has moved.
-    copy((next?.from ?? bytes.length) - to, next === undefined ? to + drift : to)
+    if (next === undefined) copy(bytes.length - to, tail.until - (bytes.length - to))
+    else copy(next.from - to, to)
   }
   const plain = Buffer.concat(parts.map((part) => (part instanceof Uint8Array ? part : Uint8Array.from(part))))
   if (plain.length >= compressFrom) {

@@ -50,6 +50,9 @@ describe("patches", () => {
     ])
     expect(patchPayload(inserted, base, 100)!.length).toBeLessThan(40 + 15)
     expect(patchPayload(inserted, base, 39)).toBeUndefined()
+    // The end of one piece and the beginning of the next.
+    const across = Buffer.concat([base.subarray(5000, 9000), Buffer.from("new"), base.subarray(9100, 12_000)])
+    expect(patchPayload(across, base, 100)!.length).toBeLessThan(20)
     expect(patchPayload(seeded(2, 16_000), base, 8000)).toBeUndefined()
   })
 
