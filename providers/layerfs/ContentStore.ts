@@ -28,6 +28,9 @@ const storeObject = (sink: ObjectSink, kind: "blob" | "chunk", bytes: Buffer, li
   return id
 }
 
+/** What splices cut from, one after the other: none is under way when the next begins. */
+let oneChunk: Buffer | undefined
+
 /** What the next chunk of a content is cut from. */
 class Window {
   readonly #read: ReadBytes
@@ -45,7 +48,7 @@ class Window {
     this.#size = size
     this.position = position
     this.#ahead = ahead
-    this.#buffer = Buffer.allocUnsafeSlow(ahead ? 4 * maxChunk : maxChunk)
+    this.#buffer = ahead ? Buffer.allocUnsafeSlow(4 * maxChunk) : (oneChunk ??= Buffer.allocUnsafeSlow(maxChunk))
   }
 
   /** The next chunk, valid until the next call; null for the longest one of zeros, empty at the end. */
