@@ -76,6 +76,7 @@ const committing = (): void => {
 export class SqliteRefs implements RefStore {
   readonly #db: Database
   readonly #quota: StoreQuota
+  #storeId: string | undefined
 
   constructor(db: Database, quota: StoreQuota) {
     this.#db = db
@@ -139,7 +140,7 @@ export class SqliteRefs implements RefStore {
   }
 
   storeId(): string {
-    return String(this.#db.get("SELECT id FROM store")?.["id"])
+    return (this.#storeId ??= String(this.#db.get("SELECT id FROM store")?.["id"]))
   }
 
   resolve(ref: string): CommitRow | undefined {

@@ -182,6 +182,7 @@ describe("the order of commits", () => {
     expect(found[9000]).toBe("cmt_01001")
     let looked = 0
     const counting = Object.create(refs, {
+      storeId: { value: () => refs.storeId() },
       commit: { value: (id: string) => ((looked += 1), refs.commit(id)) },
       resolve: { value: (id: string) => ((looked += 1), refs.resolve(id)) }
     }) as SqliteRefs

@@ -7,14 +7,13 @@
 import type { TreePath } from "../../../src/base/PathBytes.ts"
 import { show } from "../../../src/base/PathBytes.ts"
 import { NotText } from "../../../src/workspace/WorkspaceError.ts"
-import { refNotFound } from "../RefNotFound.ts"
 import { readContent } from "../FileContent.ts"
 import type { CommitRow } from "../RefStore.ts"
 import type { Answer, BlameQuestion, BlameReply, LineOrigin } from "../StoreCalls.ts"
 import type { StoredEntry } from "../TreeCodec.ts"
 import { isBinary } from "../projection/Grep.ts"
 import { largestText, linesOf, matchLines } from "./Lines.ts"
-import { breathing, cursorAt, cursorFor, type History, invalid, limitOf } from "./Question.ts"
+import { breathing, commitOf, cursorAt, cursorFor, type History, invalid, limitOf } from "./Question.ts"
 import { sourceOf } from "./Renames.ts"
 import { entryAt } from "./TreeAt.ts"
 
@@ -67,13 +66,8 @@ export const blame = async (
 ): Promise<Answer<BlameReply>> => {
   const limit = limitOf(input.limit, 1000)
   const question = { blame: input.ref, path: input.path }
-  const at = input.after === undefined ? undefined : cursorAt(question, input.after, isAt)
-  const commitOf = (ref: string): CommitRow => {
-    const found = history.refs.resolve(ref)
-    if (found === undefined) throw refNotFound(ref)
-    return found
-  }
-  const commit = commitOf(at?.commit ?? input.ref)
+  const at = input.after === undefined ? undefined : cursorAt(history.refs, question, input.after, isAt)
+  const commit = commitOf(history, input.ref, at?.commit)
   const path = locate(commit)
   const file = fileIn(history, commit, path)!
   const readable = (one: File): readonly string[] | NotText["reason"] => {
@@ -166,7 +160,7 @@ export const blame = async (
     settle(version, version.lines)
     await breathe()
   }
-  const next = last >= asked.length ? null : cursorFor(question, { commit: commit.id, line: last })
+  const next = last >= asked.length ? null : cursorFor(history.refs, question, { commit: commit.id, line: last })
   const rows = [...commits.values()].sort((a, b) => b.dated - a.dated)
   return {
     commit: commit.id,

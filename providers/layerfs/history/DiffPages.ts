@@ -6,11 +6,10 @@
 import { show, type TreePath } from "../../../src/base/PathBytes.ts"
 import type { Change, DiffPage } from "../../../src/workspace/WorkspaceProvider.ts"
 import { toChange } from "../Checkpoint.ts"
-import { refNotFound } from "../RefNotFound.ts"
 import type { CommitRow } from "../RefStore.ts"
 import type { DiffQuestion } from "../StoreCalls.ts"
 import { walkDiff } from "../TreeDiff.ts"
-import { breathing, cursorAt, cursorFor, filterPath, type History, isText, limitOf } from "./Question.ts"
+import { breathing, commitOf, cursorAt, cursorFor, filterPath, type History, isText, limitOf } from "./Question.ts"
 import { exactMoves, type Moves } from "./Renames.ts"
 
 /** Comparisons whose moves are kept for their next pages. */
@@ -31,13 +30,8 @@ export class DiffPages {
   async page(history: History, input: DiffQuestion): Promise<DiffPage> {
     const limit = limitOf(input.limit, 1000)
     const question = { diff: input.from, to: input.to, path: input.path }
-    const at = input.after === undefined ? undefined : cursorAt(question, input.after, isAt)
-    const commitOf = (ref: string): CommitRow => {
-      const commit = history.refs.resolve(ref)
-      if (commit === undefined) throw refNotFound(ref)
-      return commit
-    }
-    const [from, to] = [commitOf(at?.from ?? input.from), commitOf(at?.to ?? input.to)]
+    const at = input.after === undefined ? undefined : cursorAt(history.refs, question, input.after, isAt)
+    const [from, to] = [commitOf(history, input.from, at?.from), commitOf(history, input.to, at?.to)]
     const source = history.refs.project(to.project)?.source ?? null
     const below = input.path === null ? "" : filterPath(input.path, source)
     const breathe = breathing(history.cancelled)
@@ -47,7 +41,7 @@ export class DiffPages {
     for (const difference of walkDiff(history.trees, from.root, to.root, { behind: at?.path, below })) {
       // One more than fits: there is a next page.
       if (changes.length === limit) {
-        const next = cursorFor(question, { from: from.id, to: to.id, path: last! })
+        const next = cursorFor(history.refs, question, { from: from.id, to: to.id, path: last! })
         return { changes, next, renames: moves === null ? "notLooked" : "exact" }
       }
       last = difference.path

@@ -11,6 +11,7 @@ import type { BranchRow, CommitRow, Parents } from "../RefStore.ts"
 import type { Answer, LogQuestion, LogReply, Paged } from "../StoreCalls.ts"
 import {
   breathing,
+  commitOf,
   cursorAt,
   cursorFor,
   filterPath,
@@ -38,12 +39,6 @@ const isAt = (at: unknown): at is At =>
   isTexts((at as At).from) &&
   (at as At).from.length > 0 &&
   isTexts((at as At).open)
-
-const commitOf = (history: Pick<History, "refs">, ref: string): CommitRow => {
-  const commit = history.refs.resolve(ref)
-  if (commit === undefined) throw refNotFound(ref)
-  return commit
-}
 
 /** Commits whose turn comes next: each once, the last dated first. */
 export class OpenCommits {
@@ -97,11 +92,12 @@ export const readLog = async (history: History, input: LogQuestion): Promise<Ans
   if (refs.length === 0 || refs.length > refsAtMost || !refs.every(isText)) throw invalid("ref")
   // Refs are part of the question as they were asked; what they stood for is in the cursor.
   const question = { log: refs, path: input.path }
-  const at = input.after === undefined ? undefined : cursorAt(question, input.after, isAt)
+  const at = input.after === undefined ? undefined : cursorAt(history.refs, question, input.after, isAt)
   const open = new OpenCommits((commit) => history.refs.parentsOf(commit))
-  for (const id of at?.open ?? refs) open.add(commitOf(history, id))
+  if (at === undefined) for (const ref of refs) open.add(commitOf(history, ref))
+  else for (const id of at.open) open.add(commitOf(history, "", id))
   const from = at?.from ?? open.ids()
-  const project = commitOf(history, from[0]!).project
+  const { project } = commitOf(history, "", from[0]!)
   const path = input.path === null ? null : filterPath(input.path, history.refs.project(project)?.source ?? null)
   const breathe = breathing(history.cancelled)
   const commits: CommitRow[] = []
@@ -112,7 +108,11 @@ export const readLog = async (history: History, input: LogQuestion): Promise<Ans
     await breathe()
   }
   const rest = open.ids()
-  return { commits, beginsHere: open.edges, next: rest.length === 0 ? null : cursorFor(question, { from, open: rest }) }
+  return {
+    commits,
+    beginsHere: open.edges,
+    next: rest.length === 0 ? null : cursorFor(history.refs, question, { from, open: rest })
+  }
 }
 
 /** The branches of a ref's project. Throws `RefNotFound`, `QueryInvalid`. */
@@ -124,7 +124,10 @@ export const readBranches = (
   const isProject = input.ref.startsWith("prj_")
   if (isProject && history.refs.project(input.ref) === undefined) throw refNotFound(input.ref)
   const project = isProject ? input.ref : commitOf(history, input.ref).project
-  const after = input.after === undefined ? "" : cursorAt({ branches: project }, input.after, isText)
+  const after = input.after === undefined ? "" : cursorAt(history.refs, { branches: project }, input.after, isText)
   const branches = history.refs.branches(project, after, limit)
-  return { branches, next: branches.length < limit ? null : cursorFor({ branches: project }, branches.at(-1)!.id) }
+  return {
+    branches,
+    next: branches.length < limit ? null : cursorFor(history.refs, { branches: project }, branches.at(-1)!.id)
+  }
 }

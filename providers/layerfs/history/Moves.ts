@@ -227,7 +227,8 @@ export const readUndoLog = (
   const { id } = branchOf(history, input.branch)
   const question = { undoLog: id }
   const isNumber = (at: unknown): at is number => Number.isSafeInteger(at)
-  const before = input.after === undefined ? Number.MAX_SAFE_INTEGER : cursorAt(question, input.after, isNumber)
+  const before =
+    input.after === undefined ? Number.MAX_SAFE_INTEGER : cursorAt(history.refs, question, input.after, isNumber)
   const moves = history.refs.moves(id, before, limit)
-  return { moves, next: moves.length < limit ? null : cursorFor(question, moves.at(-1)!.number) }
+  return { moves, next: moves.length < limit ? null : cursorFor(history.refs, question, moves.at(-1)!.number) }
 }

@@ -1,6 +1,6 @@
 /**
  * Questions about the history: their pages, their cursors, and how long answers leave room for other calls.
- * Promise: a cursor is good for the very question that it was given for, and names commits, so that what it goes on with cannot
+ * Promise: a cursor is good for the very question and store that it was given for, and names commits, so that what it goes on with cannot
  * change; what cannot be meant is `QueryInvalid` by the name of its part; a long answer lets other calls of the worker go between
  * its steps, and ends when it is cancelled. Rules: W3, L3, L12.
  */
@@ -8,6 +8,8 @@ import { setImmediate } from "node:timers/promises"
 import { type Json, digestJson } from "../../../src/base/Digest.ts"
 import type { TreePath } from "../../../src/base/PathBytes.ts"
 import { QueryInvalid } from "../../../src/workspace/WorkspaceError.ts"
+import { refNotFound } from "../RefNotFound.ts"
+import type { CommitRow } from "../RefStore.ts"
 import type { SqliteRefs } from "../SqliteRefs.ts"
 import type { StoredTrees, ObjectSource } from "../StoredTrees.ts"
 
@@ -53,24 +55,36 @@ export const filterPath = (path: TreePath, mountPath: TreePath | null): TreePath
   return parts.join("/")
 }
 
-/** Where an answer stands, as text: base64url of JSON, with the digest of the question that it belongs to. */
-export const cursorFor = (question: Json, at: Json): string =>
-  Buffer.from(JSON.stringify({ of: digestJson(question).slice(7, 23), at })).toString("base64url")
+type Refs = Pick<SqliteRefs, "storeId">
 
-/** What `cursorFor` was given; `fits` looks at its shape. Throws `QueryInvalid`. */
-export const cursorAt = <At>(question: Json, cursor: string, fits: (at: unknown) => at is At): At => {
-  let read: unknown
+/**
+ * Where an answer stands, as text: base64url of JSON, with a digest of it, of the question and of the store that it belongs to. The digest is no
+ * secret: it keeps what was cut, mixed up or brought along from being taken for a place in this history.
+ */
+export const cursorFor = (refs: Refs, question: Json, at: Json): string => {
+  const of = digestJson({ store: refs.storeId(), question, at }).slice(7, 23)
+  return Buffer.from(JSON.stringify({ of, at })).toString("base64url")
+}
+
+/** What `cursorFor` was given; `fits` looks at its shape. Throws `QueryInvalid` for any text that it did not make. */
+export const cursorAt = <At>(refs: Refs, question: Json, cursor: string, fits: (at: unknown) => at is At): At => {
+  let at: unknown
+  let made: string
   try {
-    read = JSON.parse(Buffer.from(cursor, "base64url").toString())
+    at = (JSON.parse(Buffer.from(cursor, "base64url").toString()) as { readonly at?: unknown }).at
+    made = cursorFor(refs, question, at as Json)
   } catch {
     throw invalid("after")
   }
-  const { of, at } = (typeof read === "object" && read !== null ? read : {}) as {
-    readonly of?: unknown
-    readonly at?: unknown
-  }
-  if (of !== digestJson(question).slice(7, 23) || !fits(at)) throw invalid("after")
+  if (made !== cursor || !fits(at)) throw invalid("after")
   return at
+}
+
+/** The commit that a cursor names; before there is one, what the ref stands for. Throws `QueryInvalid`, `RefNotFound`. */
+export const commitOf = ({ refs }: Pick<History, "refs">, ref: string, inCursor?: string): CommitRow => {
+  const commit = inCursor === undefined ? refs.resolve(ref) : refs.commit(inCursor)
+  if (commit !== undefined) return commit
+  throw inCursor === undefined ? refNotFound(ref) : invalid("after")
 }
 
 export const isText = (value: unknown): value is string => typeof value === "string"

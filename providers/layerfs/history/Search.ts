@@ -7,7 +7,6 @@
 import type { TreePath } from "../../../src/base/PathBytes.ts"
 import { show } from "../../../src/base/PathBytes.ts"
 import type { GlobPage, GrepMatch, GrepPage } from "../../../src/workspace/WorkspaceProvider.ts"
-import { refNotFound } from "../RefNotFound.ts"
 import { readContent } from "../FileContent.ts"
 import { compileGlob } from "../projection/Glob.ts"
 import { grepLines, isBinary, lineExpression } from "../projection/Grep.ts"
@@ -16,7 +15,7 @@ import type { GlobQuestion, GrepQuestion } from "../StoreCalls.ts"
 import type { StoredEntry } from "../TreeCodec.ts"
 import { walkDiff } from "../TreeDiff.ts"
 import { Bounded } from "./Bounded.ts"
-import { breathing, cursorAt, cursorFor, type History, invalid, isText, limitOf } from "./Question.ts"
+import { breathing, commitOf, cursorAt, cursorFor, type History, invalid, isText, limitOf } from "./Question.ts"
 
 /** Bytes of text that one page reads; it ends early behind the file that passes it. */
 const readAtMost = 64 * 1024 * 1024
@@ -46,12 +45,6 @@ const isAt = (at: unknown): at is At =>
   isText((at as At).path) &&
   Number.isSafeInteger((at as At).line)
 
-const commitOf = (history: History, ref: string): CommitRow => {
-  const commit = history.refs.resolve(ref)
-  if (commit === undefined) throw refNotFound(ref)
-  return commit
-}
-
 const globOf = (pattern: unknown): ((path: TreePath) => boolean) => {
   if (!isText(pattern)) throw invalid("pattern")
   try {
@@ -71,8 +64,8 @@ export const globAt = async (history: History, bounded: Bounded, input: GlobQues
   const limit = limitOf(input.limit, 1000)
   const wanted = globOf(input.pattern)
   const question = { glob: input.ref, pattern: input.pattern }
-  const at = input.after === undefined ? undefined : cursorAt(question, input.after, isAt)
-  const commit = commitOf(history, at?.commit ?? input.ref)
+  const at = input.after === undefined ? undefined : cursorAt(history.refs, question, input.after, isAt)
+  const commit = commitOf(history, input.ref, at?.commit)
   const breathe = breathing(history.cancelled)
   const found: TreePath[] = []
   let piece: TreePath[] = []
@@ -94,7 +87,8 @@ export const globAt = async (history: History, bounded: Bounded, input: GlobQues
   }
   match()
   const paths = found.slice(0, limit)
-  const next = found.length > limit ? cursorFor(question, { commit: commit.id, path: paths.at(-1)!, line: 0 }) : null
+  const next =
+    found.length > limit ? cursorFor(history.refs, question, { commit: commit.id, path: paths.at(-1)!, line: 0 }) : null
   return { paths: paths.map(show), next }
 }
 
@@ -120,8 +114,8 @@ export const grepAt = async (
   const expression = expressionOf(input.pattern)
   const wanted = input.glob === null ? () => true : globOf(input.glob)
   const question = { grep: input.ref, pattern: String(input.pattern), path: input.path, glob: input.glob }
-  const at = input.after === undefined ? undefined : cursorAt(question, input.after, isAt)
-  const commit = commitOf(history, at?.commit ?? input.ref)
+  const at = input.after === undefined ? undefined : cursorAt(history.refs, question, input.after, isAt)
+  const commit = commitOf(history, input.ref, at?.commit)
   const below = locate(commit)
   const breathe = breathing(history.cancelled)
   const matches: GrepMatch[] = []
@@ -184,6 +178,6 @@ export const grepAt = async (
     await breathe()
   }
   if (rest === undefined) search()
-  const next = rest === undefined ? null : cursorFor(question, { commit: commit.id, ...rest })
+  const next = rest === undefined ? null : cursorFor(history.refs, question, { commit: commit.id, ...rest })
   return { matches, skipped, next }
 }
