@@ -8,7 +8,7 @@ import { pathError } from "./Lookup.ts"
 
 const isInput = (value: unknown): boolean => typeof value === "string" || value instanceof Uint8Array
 const isCount = (value: unknown): boolean => typeof value === "number" && Number.isSafeInteger(value) && value >= 0
-const isText = (value: unknown): boolean => typeof value === "string"
+const isText = (value: unknown): value is string => typeof value === "string"
 
 const fields: Readonly<Record<FileOperation["op"], Readonly<Record<string, (value: unknown) => boolean>>>> = {
   write: { path: isInput, bytes: isInput },
@@ -22,11 +22,23 @@ const fields: Readonly<Record<FileOperation["op"], Readonly<Record<string, (valu
   chmod: { path: isInput }
 }
 
+const plain = new Set(["string", "number", "boolean", "bigint", "undefined"])
+/** What can be sent to the worker whatever it means. */
+const isPlain = (value: unknown): boolean => plain.has(typeof value) || value === null || value instanceof Uint8Array
+
+export const isOperation = (operation: unknown): boolean => {
+  if (typeof operation !== "object" || operation === null) return false
+  const given = operation as Readonly<Record<string, unknown>>
+  const { op } = given
+  const wanted = isText(op) && Object.hasOwn(fields, op) ? fields[op as FileOperation["op"]] : undefined
+  if (wanted === undefined || !Object.values(given).every(isPlain)) return false
+  return Object.entries(wanted).every(([field, fits]) => fits(given[field]))
+}
+
 /** Throws `PathError`. */
 export const checkOperation = (operation: FileOperation): void => {
+  if (isOperation(operation)) return
   const given = operation as unknown as Record<string, unknown> | null | undefined
-  const wanted = Object.hasOwn(fields, String(given?.["op"])) ? fields[operation.op] : undefined
-  if (wanted !== undefined && Object.entries(wanted).every(([field, fits]) => fits(given?.[field]))) return
   const named = given?.["path"] ?? given?.["to"]
   throw pathError("invalid", isInput(named) ? fromInput(named as PathInput) : "")
 }

@@ -12,6 +12,7 @@ import type { Busy, StorageFailure, StoreMoved } from "../../src/sqlite/Database
 import { unsupported } from "../../src/workspace/Unsupported.ts"
 import { CandidateRefused, type StoreLocation, type StoreOptionInvalid } from "../../src/workspace/WorkspaceError.ts"
 import type { BranchInfo, FileStat, Manifest, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
+import { checkedProvider } from "./Door.ts"
 import { type CallOptions, type LayerStore, type LayerStoreOptions, openLayerStore } from "./LayerStore.ts"
 import type { MakeProjections, ProjectionManifest, Projections } from "./Projections.ts"
 import { commitInfo, historyCalls } from "./history/HistoryCalls.ts"
@@ -96,7 +97,7 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
 
   const history = historyCalls(caller, branchInfo, now)
 
-  return {
+  return checkedProvider({
     ...projections,
     manifest: Effect.succeed({ ...storeManifest, ...projections.manifest, durability: store.durability }),
 
@@ -197,5 +198,5 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
       ),
     stats: Effect.suspend(() => call("stats", {})),
     verify: (options = {}) => call("verify", {}, progressTo(options.onProgress))
-  }
+  })
 }

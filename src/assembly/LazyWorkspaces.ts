@@ -51,7 +51,7 @@ export const lazyWorkspaces = (
       reset: (branch, options) => use((p) => p.reset(branch, options)),
       undo: (branch, options) => use((p) => p.undo(branch, options)),
       undoLog: (branch, options) => use((p) => p.undoLog(branch, options)),
-      readAt: (ref, path) => use((p) => p.readAt(ref, path)),
+      readAt: (ref, path, range) => use((p) => p.readAt(ref, path, range)),
       listAt: (ref, path) => use((p) => p.listAt(ref, path)),
       statAt: (ref, path) => use((p) => p.statAt(ref, path)),
       applyTo: (branch, operations, options) => use((p) => p.applyTo(branch, operations, options)),

@@ -25,15 +25,19 @@ export interface Calls {
   readonly close: () => Promise<void>
 }
 
+/** Throws `BadArgument`. */
+export const signalOf = (signal: unknown): AbortSignal => {
+  if (signal instanceof AbortSignal) return signal
+  throw badArgument("signal", "The signal is no AbortSignal.", "Give that of an AbortController, or leave it out.")
+}
+
 export const makeCalls = (what: string, runtime: ManagedRuntime.ManagedRuntime<Services, unknown>): Calls => {
   const stop = new AbortController()
   const running = new Set<Promise<unknown>>()
   const run = async <A, E>(effect: Effect.Effect<A, E, Services>, options?: CallOptions | null): Promise<A> => {
     const signal = options?.signal
     if (stop.signal.aborted) throw closed(what)
-    if (signal !== undefined && !(signal instanceof AbortSignal)) {
-      throw badArgument("signal", "The signal is no AbortSignal.", "Give that of an AbortController, or leave it out.")
-    }
+    if (signal !== undefined) signalOf(signal)
     const ends = signal === undefined ? stop.signal : AbortSignal.any([stop.signal, signal])
     const exit = await runtime.runPromiseExit(effect, { signal: ends })
     if (Exit.isSuccess(exit)) return exit.value
@@ -55,7 +59,9 @@ export const makeCalls = (what: string, runtime: ManagedRuntime.ManagedRuntime<S
 
 /** Milliseconds of a duration as people write it. Throws `BadArgument`. */
 export const milliseconds = (argument: string, duration: PlainDuration): number => {
-  const parsed = Duration.fromInput(duration)
+  // Effect would take more kinds than the declarations name.
+  const isTold = typeof duration === "number" || typeof duration === "string"
+  const parsed = isTold ? Duration.fromInput(duration) : Option.none()
   const ms = Option.isSome(parsed) ? Duration.toMillis(parsed.value) : Number.NaN
   if (Number.isFinite(ms) && ms >= 0) return ms
   throw badArgument(

@@ -251,7 +251,7 @@ export interface WorkspaceCalls {
   ) => Task<{ readonly files: number; readonly bytes: number }, Progress>
   /** A git patch of source files; ignored files are left out and counted. */
   readonly exportPatch: (
-    options: { readonly [End in keyof PatchOptions]: From } & CallOptions
+    options: CallOptions & Omit<PatchOptions, "from" | "to"> & { readonly from: From; readonly to: From }
   ) => Promise<ExportedPatch>
   /** Workspaces that ended without a decision about their changes. */
   readonly left: (options?: CallOptions) => Promise<readonly LeftWorkspace[]>

@@ -144,6 +144,13 @@ export class ImportRefused extends Schema.TaggedError<ImportRefused>()("ImportRe
   path: Schema.String
 }) {}
 
+/** An argument of another kind than the call takes, which only plain JavaScript can pass: `argument` names it. Nothing was done. */
+export class ArgumentInvalid extends Schema.TaggedError<ArgumentInvalid>()("ArgumentInvalid", {
+  ...errorFields("ARGUMENT_INVALID"),
+  call: Schema.String,
+  argument: Schema.String
+}) {}
+
 /** What was asked about the history cannot be meant: `field` names the part of the question. Nothing was read. */
 export class QueryInvalid extends Schema.TaggedError<QueryInvalid>()("QueryInvalid", {
   ...errorFields("QUERY_INVALID"),
@@ -257,6 +264,7 @@ export const workspaceErrors = {
   MountPathUnavailable,
   StoreLocation,
   ImportRefused,
+  ArgumentInvalid,
   QueryInvalid,
   PatternTooSlow,
   OperationUsed,

@@ -77,6 +77,7 @@ export type StoreError =
   | E.ObjectDamaged
   | E.StoreQuotaExceeded
   | E.OperationUsed
+  | E.ArgumentInvalid
   | E.FileSystemFailure
 
 /** What a moved head may fail with; then nothing moved. */

@@ -20,6 +20,7 @@ import type {
   Quarantine,
   Workspace
 } from "../../../src/workspace/WorkspaceProvider.ts"
+import { checkedWorkspace } from "../Door.ts"
 import { applyBatch } from "./Batch.ts"
 import { Beneath, pathError } from "./Beneath.ts"
 import * as Direct from "./DirectCalls.ts"
@@ -352,7 +353,7 @@ export class OpenWorkspace {
             await started.end()
           })
       ).pipe(Effect.map((started) => started.process))
-    return {
+    return checkedWorkspace({
       id: tree.id,
       branch: this.#branch,
       head: Effect.sync(() => this.#head),
@@ -396,6 +397,6 @@ export class OpenWorkspace {
       changes: this.#serial(async () => (await this.#preview()).changes),
       checkpoint: (options) => this.#changing((signal) => this.commitHarvest(options, signal)),
       discard: (reason) => this.#changing(() => this.abandon(reason))
-    }
+    })
   }
 }
