@@ -7,6 +7,7 @@ import { closeSync, existsSync, openSync, readFileSync, statSync, writeFileSync 
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { run, toolEnvironment } from "../base/Command.ts"
+import { machinePath } from "../base/MachinePath.ts"
 import { guaranteeOf, strongestHold } from "../base/ProcessTree.ts"
 
 export type CheckState = "ok" | "limited" | "missing" | "unknown"
@@ -55,7 +56,7 @@ const standardPlaces = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin"
 /** What a program prints of itself, or null when it cannot be started. Its words in English, whatever the user's are. */
 const asked = (
   argv: readonly [string, ...string[]],
-  path = process.env["PATH"] ?? ""
+  path = machinePath() ?? ""
 ): Effect.Effect<{ code: number; text: string } | null> =>
   run(argv, { env: { ...toolEnvironment(), LC_ALL: "C", PATH: path } }).pipe(
     Effect.map(({ code, stdout, stderr }) => ({ code, text: firstLine(stdout.toString("utf8")) || firstLine(stderr) })),
@@ -63,8 +64,7 @@ const asked = (
   )
 
 /** As `asked`, for the tools that Coppice also finds in the standard places when PATH does not name them. */
-const askedAnywhere = (argv: readonly [string, ...string[]]) =>
-  asked(argv, `${process.env["PATH"] ?? ""}:${standardPlaces}`)
+const askedAnywhere = (argv: readonly [string, ...string[]]) => asked(argv, `${machinePath() ?? ""}:${standardPlaces}`)
 
 /** `engines` of the package; `node:sqlite` needs no flag from here on. */
 const leastNode = "22.19.0"

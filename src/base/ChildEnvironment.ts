@@ -4,6 +4,8 @@
  * it is on the list or the caller passes it by name; the names passed can be read back. Rules: W4, W17.
  */
 
+import { machinePath } from "./MachinePath.ts"
+
 const allowed = new Set(["PATH", "HOME", "LANG", "TERM", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR"])
 
 const isAllowed = (name: string): boolean => allowed.has(name) || name.startsWith("LC_")
@@ -21,7 +23,8 @@ export const networkVariables: readonly string[] = (
 ).split(" ")
 
 /**
- * The allow-listed variables of `source`, those named in `passEnv`, and then `added`, which wins.
+ * The allow-listed variables of `source`, those named in `passEnv`, and then `added`, which wins. PATH is the machine's (see
+ * MachinePath.ts), unless `passEnv` names it.
  * A name in `passEnv` that `source` does not have is left out.
  */
 export const childEnvironment = (
@@ -33,5 +36,7 @@ export const childEnvironment = (
   for (const [name, value] of Object.entries(source)) {
     if (value !== undefined && (isAllowed(name) || passEnv.includes(name))) environment[name] = value
   }
+  const path = passEnv.includes("PATH") ? source["PATH"] : machinePath(source)
+  if (path !== undefined) environment["PATH"] = path
   return Object.assign(environment, added)
 }

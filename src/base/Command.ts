@@ -7,6 +7,7 @@ import { execFile } from "node:child_process"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { errorFields } from "./CoppiceError.ts"
+import { machinePath } from "./MachinePath.ts"
 
 /** The program is not installed, or could not be started. */
 export class ToolMissing extends Schema.TaggedError<ToolMissing>()("ToolMissing", {
@@ -34,7 +35,7 @@ const allowed = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "
 export const toolEnvironment = (): Record<string, string> => {
   const env: Record<string, string> = {}
   for (const name of allowed) {
-    const value = process.env[name]
+    const value = name === "PATH" ? machinePath() : process.env[name]
     if (value !== undefined) env[name] = value
   }
   return env

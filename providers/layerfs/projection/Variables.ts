@@ -11,6 +11,7 @@
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
+import { machinePath } from "../../../src/base/MachinePath.ts"
 import { privateHome } from "./MountTable.ts"
 
 const allowed = ["PATH", "LANG", "LANGUAGE", "TERM", "TZ", "USER", "LOGNAME", "SHELL"]
@@ -49,7 +50,7 @@ export const variablesFor = (options: {
   for (const [name, value] of Object.entries(process.env)) {
     if (value !== undefined && (allowed.includes(name) || name.startsWith("LC_"))) variables[name] = value
   }
-  variables["PATH"] ??= "/usr/local/bin:/usr/bin:/bin"
+  variables["PATH"] = machinePath() ?? "/usr/local/bin:/usr/bin:/bin"
   variables["TMPDIR"] = "/tmp"
   variables["HOME"] = options.privateTmp ? privateHome : os.homedir()
   if (options.privateTmp) {
