@@ -3,9 +3,11 @@
  * Promise: each object that a commit leads to is in the bundle or here, is of the kind that it is used as, and each file is as long as its
  * directory says; what is not ends the import. No object is looked at twice, however often it is named. Rules: L10, L13.
  */
+import { isCoppiceError } from "../../src/base/CoppiceError.ts"
 import type { Digest } from "../../src/base/Digest.ts"
 import { type BundleManifest, refused } from "./BundleManifest.ts"
 import { decodePage, isHole, isPage } from "./ContentPages.ts"
+import { typed } from "./ErrorTransfer.ts"
 import { blockSize, idLength, idsOfList, inlineLimit, zeroBlock } from "./ObjectId.ts"
 import type { ObjectKind } from "./ObjectStore.ts"
 import type { ObjectWriter } from "./PackedObjects.ts"
@@ -98,7 +100,8 @@ export const checkClosure = (objects: ObjectWriter, manifest: BundleManifest, sh
       holds(used[said].has(id))
     }
   } catch (error) {
-    if ((error as { _tag?: string })._tag !== undefined) throw error
+    // What the disk or the index says is no matter of the bundle.
+    if (isCoppiceError(typed(error))) throw error
     // Bytes that match their id and mean nothing where they stand: no Coppice wrote them there.
     throw refused("invalid", shown, { commit, detail: `what the commit ${commit} names is no state of a directory` })
   }

@@ -268,6 +268,12 @@ it("L13 L10 a commit that says it grew from one of the store that is later, or o
   const late = { ...manifest, head: parent.id, commits: [parent], edges: [], history: false }
   const { reason, commit } = await refusalOf(shallow, late, objects, "late")
   expect([reason, commit]).toEqual(["invalid", parent.id])
+  // Nor may it close a ring with what is there.
+  const ring = { ...at(manifest, commits[0]!), parent: commits[1]! }
+  for (const dated of [1, 2 ** 52]) {
+    const closing = { ...manifest, head: ring.id, commits: [{ ...ring, dated }], edges: [ring.id], history: false }
+    expect((await refusalOf(shallow, closing, objects, `a ring, ${dated}`)).reason).toBe("invalid")
+  }
   copyFileSync(file, one)
   expect(await shallow.call("importBundle", { source: target })).toMatchObject({ commits: 5, beginsHere: [] })
 })
