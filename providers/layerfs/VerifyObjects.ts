@@ -33,9 +33,9 @@ const groupRows = (db: Database): ReadonlyMap<number, Group> =>
       Number(row["id"]),
       {
         pack: Number(row["pack"]),
-        offset: Number(row["offset"]),
-        length: Number(row["length"]),
-        isFramed: row["framed"] === 1
+        groupOffset: Number(row["offset"]),
+        groupLength: Number(row["length"]),
+        framed: row["framed"] === 1
       }
     ])
   )
