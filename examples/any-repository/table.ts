@@ -66,6 +66,9 @@ export const printRepairTable = (run: Shown): void => {
     `settled    ${run.settlements.total} turns, ${run.settlements.accepted} accepted`,
     `left over  ${run.leftovers.mounts.length} mounts, ${run.leftovers.processes.length} processes, ${run.leftovers.directories.length} directories`,
     `record     ${run.record}   (run.json, graph.mmd, verdicts/, attempts/, results/, store/)`,
+    ...(run.ok
+      ? []
+      : [`why        ${run.record}/verdicts/   base.log and one .log an attempt: what the judge printed`]),
     `${run.ok ? "done" : "NOT OK"} in ${run.seconds.toFixed(1)} s`
   ]
   console.log(lines.map((line) => (line === "" ? "" : `  ${line}`)).join("\n"))

@@ -82,6 +82,7 @@ export const printTable = (run: Shown, fixture: { readonly files: number; readon
     `budget     ${run.quota.spent.toFixed(2)} usd spent, ${run.quota.reserved.toFixed(2)} held, ${run.quota.remaining === null ? "-" : run.quota.remaining.toFixed(2)} left`,
     `left over  ${run.leftovers.mounts.length} mounts, ${run.leftovers.processes.length} processes, ${run.leftovers.directories.length} directories`,
     `record     ${place}   (run.json, graph.mmd, verdicts/, attempts/, store/)`,
+    ...(run.ok ? [] : [`why        ${place}/verdicts/   base.log and one .log an attempt: what the judge printed`]),
     `${run.ok ? "done" : "NOT OK"} in ${run.seconds.toFixed(1)} s`
   ]
   console.log(lines.map((line) => (line === "" ? "" : `  ${line}`)).join("\n"))

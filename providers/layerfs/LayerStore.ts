@@ -63,13 +63,19 @@ interface Waiting {
   readonly onProgress: ((progress: Progress) => void) | undefined
 }
 
+/**
+ * What a call makes lives for that call. With V8's own room for new objects (48 MiB) an import of 100,000 files took 600 MB of memory
+ * and no less time; with this it takes 470.
+ */
+const resourceLimits = { maxYoungGenerationSizeMb: 16 }
+
 /** Opens or makes a store. Rejects with `StoreLocation`, `StoreOptionInvalid`, `Busy`, `StorageFailure`, `StoreMoved`. */
 export const openLayerStore = async (options: LayerStoreOptions): Promise<LayerStore> => {
   const quota = quotaOf(options)
   const directories = openStoreDirectories(options.store)
   const durability = options.durability ?? "full"
   const setup: WorkerSetup = { role: "store", directories, durability, quota }
-  const worker = new Worker(workerUrl(), { workerData: setup, execArgv: [] })
+  const worker = new Worker(workerUrl(), { workerData: setup, execArgv: [], resourceLimits })
   const waiting = new Map<number, Waiting>()
   let next = 0
   let ended: Error | undefined

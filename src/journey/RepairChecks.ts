@@ -2,7 +2,7 @@
  * What is checked before a repair runs: its options, and that the record is this run's.
  * Promise: a wrong option is a typed refusal that names it, before anything is started or written. Rules: principle 4, G2, W13.
  */
-import { existsSync, statSync } from "node:fs"
+import { existsSync, readdirSync, statSync } from "node:fs"
 import { resolve } from "node:path"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -65,6 +65,13 @@ export const checked = (given: RepairOptions) => {
       "oracle.heldOut",
       "The held-out directory does not exist.",
       "Give the directory of the judge's own files."
+    )
+  }
+  if (heldOut !== undefined && readdirSync(heldOut).length === 0) {
+    return wrong(
+      "oracle.heldOut",
+      "The held-out directory is empty: nothing would be judged that an attempt cannot see.",
+      "Put the judge's own files there, or leave the option out."
     )
   }
   if (heldOut !== undefined && liesInside(heldOut, source)) {

@@ -303,6 +303,8 @@ describe("repairRepository", () => {
     expect(await option({ budget: { usd: Number.NaN, slots: 1 } })).toBe("budget")
     expect(await option({ attempts: [{ command: "true", title: 7 as never }] })).toBe("attempts")
     expect(await option({ heldOut: join(place.root, "nowhere") })).toBe("oracle.heldOut")
+    mkdirSync(join(place.root, "empty"))
+    expect(await option({ heldOut: join(place.root, "empty") })).toBe("oracle.heldOut")
     const bare = join(place.root, "bare")
     git(place.root, "init", "-q", "--bare", "bare")
     expect(await place.refused({ repository: bare })).toMatchObject({ code: "SOURCE_UNUSABLE", reason: "bare" })
