@@ -79,6 +79,17 @@ it("L8 commits of many branches that wait together are one transaction, each wit
   await expectSound(store)
 })
 
+it("L1 L8 a fork is one transaction, which at durability full is one fsync, and no byte of a pack", async () => {
+  const { store, branches } = await ground(1)
+  const packs = (await store.call("stats", {})).storedBytes
+  for (let n = 0; n < 20; n += 1) {
+    const before = transactions(store)
+    await store.call("fork", { from: branches[0]!, name: "one more", operationId: `op_fork_${n}` })
+    expect(transactions(store) - before).toBe(1)
+  }
+  expect((await store.call("stats", {})).storedBytes).toBe(packs)
+})
+
 it("L2 W10 whatever waits together is answered as if each had come alone: same branch, moved heads, taken ids, refused paths, nothing to do", async () => {
   const seed = seedOf()
   const random = seededRandom(seed)
