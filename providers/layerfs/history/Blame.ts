@@ -13,7 +13,8 @@ import type { Answer, BlameQuestion, BlameReply, LineOrigin } from "../StoreCall
 import type { StoredEntry } from "../TreeCodec.ts"
 import { isBinary } from "../projection/Grep.ts"
 import { largestText, linesOf, matchLines } from "./Lines.ts"
-import { breathing, commitOf, cursorAt, cursorFor, type History, invalid, limitOf } from "./Question.ts"
+import { invalid } from "./Invalid.ts"
+import { breathing, commitOf, cursorAt, cursorFor, type History, limitOf } from "./Question.ts"
 import { sourceOf } from "./Renames.ts"
 import { entryAt } from "./TreeAt.ts"
 

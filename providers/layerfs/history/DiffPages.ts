@@ -9,7 +9,8 @@ import { toChange } from "../Checkpoint.ts"
 import type { CommitRow } from "../RefStore.ts"
 import type { DiffQuestion } from "../StoreCalls.ts"
 import { walkDiff } from "../TreeDiff.ts"
-import { breathing, commitOf, cursorAt, cursorFor, filterPath, type History, isText, limitOf } from "./Question.ts"
+import { isText } from "./Invalid.ts"
+import { breathing, commitOf, cursorAt, cursorFor, filterPath, type History, limitOf } from "./Question.ts"
 import { exactMoves, type Moves } from "./Renames.ts"
 
 /** Comparisons whose moves are kept for their next pages. */

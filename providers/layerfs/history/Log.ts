@@ -9,18 +9,8 @@ import type { TreePath } from "../../../src/base/PathBytes.ts"
 import { refNotFound } from "../RefNotFound.ts"
 import type { BranchRow, CommitRow, Parents } from "../RefStore.ts"
 import type { Answer, LogQuestion, LogReply, Paged } from "../StoreCalls.ts"
-import {
-  breathing,
-  commitOf,
-  cursorAt,
-  cursorFor,
-  filterPath,
-  type History,
-  invalid,
-  isText,
-  isTexts,
-  limitOf
-} from "./Question.ts"
+import { invalid, isText } from "./Invalid.ts"
+import { breathing, commitOf, cursorAt, cursorFor, filterPath, type History, isTexts, limitOf } from "./Question.ts"
 import { entryAt, sameEntry } from "./TreeAt.ts"
 
 /** Commits that one page looks at when a path leaves most of them out. */

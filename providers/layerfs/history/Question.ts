@@ -7,11 +7,11 @@
 import { setImmediate } from "node:timers/promises"
 import { type Json, digestJson } from "../../../src/base/Digest.ts"
 import type { TreePath } from "../../../src/base/PathBytes.ts"
-import { QueryInvalid } from "../../../src/workspace/WorkspaceError.ts"
 import { refNotFound } from "../RefNotFound.ts"
 import type { CommitRow } from "../RefStore.ts"
 import type { SqliteRefs } from "../SqliteRefs.ts"
 import type { StoredTrees, ObjectSource } from "../StoredTrees.ts"
+import { invalid, isText, largestPage } from "./Invalid.ts"
 
 /** What every answer is read from. */
 export interface History {
@@ -21,23 +21,6 @@ export interface History {
   /** The calling side gave up. */
   readonly cancelled: () => boolean
 }
-
-/** The largest page of any call. */
-const largestPage = 10_000
-
-const messages: Readonly<Record<QueryInvalid["field"], readonly [string, string]>> = {
-  ref: ["This is no ref, or no list of 1 to 1,000 refs.", "Give the id of a layer, a branch or a commit."],
-  path: ["This path cannot lie in a tree.", "Give a path below the root, without `..`."],
-  pattern: ["This is no pattern.", "Give a regular expression to grep, a text to glob."],
-  limit: [`A page has 1 to ${largestPage} items.`, "Give a whole number in that range, or none."],
-  after: [
-    "This is not the cursor of a page of this question.",
-    "Ask without `after`, and go on with `next` of each page."
-  ]
-}
-
-export const invalid = (field: QueryInvalid["field"]): QueryInvalid =>
-  new QueryInvalid({ message: messages[field][0], remedy: messages[field][1], field })
 
 /** How many items a page may have. Throws `QueryInvalid`. */
 export const limitOf = (limit: number | undefined, otherwise: number): number => {
@@ -87,7 +70,6 @@ export const commitOf = ({ refs }: Pick<History, "refs">, ref: string, inCursor?
   throw inCursor === undefined ? refNotFound(ref) : invalid("after")
 }
 
-export const isText = (value: unknown): value is string => typeof value === "string"
 export const isTexts = (value: unknown): value is readonly string[] => Array.isArray(value) && value.every(isText)
 
 /** How long an answer may keep the worker's thread without a pause. */

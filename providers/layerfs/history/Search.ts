@@ -15,7 +15,8 @@ import type { GlobQuestion, GrepQuestion } from "../StoreCalls.ts"
 import type { StoredEntry } from "../TreeCodec.ts"
 import { walkDiff } from "../TreeDiff.ts"
 import { Bounded } from "./Bounded.ts"
-import { breathing, commitOf, cursorAt, cursorFor, type History, invalid, isText, limitOf } from "./Question.ts"
+import { invalid, isText } from "./Invalid.ts"
+import { breathing, commitOf, cursorAt, cursorFor, type History, limitOf } from "./Question.ts"
 
 /** Bytes of text that one page reads; it ends early behind the file that passes it. */
 const readAtMost = 64 * 1024 * 1024
