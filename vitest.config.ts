@@ -1,5 +1,6 @@
 import { join } from "node:path"
 import { defineConfig } from "vitest/config"
+import { LongestFirst } from "./test/longestFirst.ts"
 
 export default defineConfig({
   test: {
@@ -8,6 +9,7 @@ export default defineConfig({
     alias: [{ find: /^.*\/WorkerUrl\.ts$/, replacement: join(import.meta.dirname, "test/builtWorkerUrl.ts") }],
     pool: "forks",
     maxWorkers: 2,
+    sequence: { sequencer: LongestFirst },
     testTimeout: 60_000,
     hookTimeout: 120_000,
     reporters: ["default", ["json", { outputFile: process.env["COPPICE_REPORT"] ?? ".reports/direct.json" }]]

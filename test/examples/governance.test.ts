@@ -3,24 +3,26 @@ import { spawnSync } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { pathToFileURL } from "node:url"
 import { afterAll, expect, test } from "vitest"
+import { oneFile } from "../oneFile.ts"
 
 const root = join(import.meta.dirname, "..", "..")
 const source = readFileSync(join(root, "examples", "embed", "governance.ts"), "utf8")
 const place = mkdtempSync(join(tmpdir(), "coppice-governance-"))
 afterAll(() => rmSync(place, { recursive: true, force: true }))
 
-const entry = (name: string): string => JSON.stringify(pathToFileURL(join(root, "src", name)).href)
+const entry = (name: string): string => JSON.stringify(join(root, "src", name))
 
-const program = join(place, "governance.mts")
+const written = join(place, "governance.mts")
 writeFileSync(
-  program,
+  written,
   source
     .replace('"coppice/governance"', entry("governance/index.ts"))
     .replace('"coppice/minimal"', entry("minimal.ts"))
-    .replace('"effect/Effect"', JSON.stringify(pathToFileURL(join(root, "node_modules/effect/dist/Effect.js")).href))
+    .replace('"effect/Effect"', JSON.stringify(join(root, "node_modules/effect/dist/Effect.js")))
 )
+
+const program = await oneFile(written)
 
 const run = (store: string, { crashAt, minutes }: { crashAt?: string; minutes?: number } = {}) => {
   const later = `data:text/javascript,const now = Date.now; Date.now = () => now() + ${(minutes ?? 0) * 60_000}`

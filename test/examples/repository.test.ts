@@ -3,10 +3,10 @@ import { execFileSync, spawnSync } from "node:child_process"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import { afterEach, expect, it } from "vitest"
+import { oneFile } from "../oneFile.ts"
 
-const demo = fileURLToPath(new URL("../../examples/explore-repair/demo.ts", import.meta.url))
+const demo = await oneFile(join(import.meta.dirname, "../../examples/explore-repair/demo.ts"))
 const cleanups: string[] = []
 afterEach(() => {
   for (const path of cleanups.splice(0)) rmSync(path, { recursive: true, force: true })

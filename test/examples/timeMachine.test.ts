@@ -4,8 +4,9 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, expect, test, vi } from "vitest"
 import { open } from "../../src/promise.ts"
+import { oneFile } from "../oneFile.ts"
 
-const program = join(import.meta.dirname, "../../examples/time-machine/run.ts")
+const program = await oneFile(join(import.meta.dirname, "../../examples/time-machine/run.ts"))
 // Not below /tmp, which is private inside workspaces.
 const place = mkdtempSync("/var/tmp/coppice-time-machine-test-")
 afterAll(() => rmSync(place, { recursive: true, force: true }))

@@ -156,7 +156,7 @@ describe("repairRepository", () => {
         {
           id: "forks",
           command: "for i in $(seq 2000); do sleep 600 & done; echo right > value.txt; wait",
-          timeLimit: "20 seconds"
+          timeLimit: "4 seconds"
         },
         {
           id: "odd",
