@@ -21,6 +21,7 @@ import {
 } from "./BundleManifest.ts"
 import { idToBytes } from "./ObjectId.ts"
 import { insertObjects, type ObjectWriter } from "./PackedObjects.ts"
+import { insertRow } from "./RowSums.ts"
 import type { SqliteRefs } from "./SqliteRefs.ts"
 import { charge, type StoreQuota } from "./StoreQuota.ts"
 
@@ -144,22 +145,20 @@ const markEdges = (db: Database, edges: readonly string[], shown: string): void 
 }
 
 const insertCommit = (db: Database, project: string, one: BundleCommit): void => {
-  db.run(
-    `INSERT INTO commits (id, project, parent, second_parent, root, times, message, at, dated, operation, actor, live)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    one.id,
+  insertRow(db, "commits", {
+    id: one.id,
     project,
-    one.parent,
-    one.second_parent,
-    idToBytes(`sha256:${one.root}`),
-    idToBytes(`sha256:${one.times}`),
-    one.message,
-    one.at,
-    one.dated,
-    one.operation,
-    one.actor,
-    one.live
-  )
+    parent: one.parent,
+    second_parent: one.second_parent,
+    root: idToBytes(`sha256:${one.root}`),
+    times: idToBytes(`sha256:${one.times}`),
+    message: one.message,
+    at: one.at,
+    dated: one.dated,
+    operation: one.operation,
+    actor: one.actor,
+    live: one.live
+  })
 }
 
 const commit = async (
@@ -175,7 +174,7 @@ const commit = async (
   const added = await db.transactWithRetry(() => {
     const fresh = freshOf(db, manifest, shown)
     checkParents(refs, manifest, fresh, shown)
-    db.run("INSERT OR IGNORE INTO projects (id, name, source, stored) VALUES (?, ?, NULL, 0)", project.id, project.name)
+    insertRow(db, "projects", { id: project.id, name: project.name, source: null, stored: 0 }, "OR IGNORE")
     // Where nothing was written, the pack stays as it was, and so does what the store weighs.
     const lengths = packed.length === 0 ? new Map<number, number>() : objects.packLengths()
     charge(db, quota, project.id, lengths)

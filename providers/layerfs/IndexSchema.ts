@@ -5,6 +5,7 @@
  */
 import { existsSync } from "node:fs"
 import { Database, type Durability, type Migration, type Row, StoreMoved } from "../../src/sqlite/Database.ts"
+import { defineRowSum, sumAllRows } from "./RowSums.ts"
 
 /** The version of the whole on-disk format: index and packs. 2 came with frames, 3 with patches; packs of before stay readable. */
 export const formatVersion = 3
@@ -110,6 +111,11 @@ const migrations: readonly Migration[] = [
       INSERT INTO edges SELECT id FROM commits c
       WHERE EXISTS (SELECT 1 FROM (SELECT c.parent AS id UNION ALL SELECT c.second_parent) p
         WHERE p.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM commits k WHERE k.id = p.id));`
+  },
+  {
+    version: 8,
+    name: "a sum beside every row that is written once",
+    sql: sumAllRows
   }
 ]
 
@@ -149,6 +155,7 @@ export const openIndex = async (path: string, durability: Durability, storeId: (
     }
   }
   const db = Database.open(path, { durability, checkpointPages })
+  defineRowSum(db)
   db.raw.exec(`PRAGMA cache_size = -${cacheKib}`)
   try {
     await db.migrate(migrations)

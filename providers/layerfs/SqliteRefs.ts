@@ -4,7 +4,7 @@
  * the file and ended as `Busy` with nothing done. Rules: L1, L7, L8, L12, W10, W23, G75.
  */
 import type { Digest } from "../../src/base/Digest.ts"
-import type { Database, Row } from "../../src/sqlite/Database.ts"
+import { type Database, type Row, StorageFailure } from "../../src/sqlite/Database.ts"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { faultPoint } from "../../src/base/FaultPoint.ts"
 import { StoreQuotaExceeded } from "../../src/workspace/WorkspaceError.ts"
@@ -12,6 +12,7 @@ import type { HeadMove } from "../../src/workspace/WorkspaceProvider.ts"
 import { idFromBytes, idToBytes } from "./ObjectId.ts"
 import { insertObjects } from "./PackedObjects.ts"
 import { refNotFound } from "./RefNotFound.ts"
+import { insertRow } from "./RowSums.ts"
 import { allowance, charge, type StoreQuota } from "./StoreQuota.ts"
 import type {
   AddCommit,
@@ -27,6 +28,19 @@ import type {
   WorkspaceRow
 } from "./RefStore.ts"
 
+/** What was written as JSON; verify names a row in which it is that no more. */
+const parsed = (text: unknown): never => {
+  try {
+    return JSON.parse(String(text)) as never
+  } catch {
+    throw new StorageFailure({
+      message: "A row of the store's index is damaged: it is not as it was written.",
+      remedy: "Run verify, which names it, and restore the store from a backup.",
+      errcode: corrupt
+    })
+  }
+}
+
 const commitOf = (row: Row): CommitRow => ({
   id: String(row["id"]),
   project: String(row["project"]),
@@ -37,7 +51,7 @@ const commitOf = (row: Row): CommitRow => ({
   message: String(row["message"]),
   at: Number(row["at"]),
   operationId: String(row["operation"]),
-  actor: JSON.parse(String(row["actor"])),
+  actor: parsed(row["actor"]),
   live: row["live"] === 1,
   dated: Number(row["dated"])
 })
@@ -59,7 +73,7 @@ const moveOf = (row: Row): HeadMove => ({
   to: String(row["to_commit"]),
   at: Number(row["at"]),
   reason: String(row["reason"]),
-  actor: JSON.parse(String(row["actor"])),
+  actor: parsed(row["actor"]),
   operationId: String(row["operation"]),
   undoes: numberOrNull(row["undoes"]),
   undoneBy: numberOrNull(row["undone_by"])
@@ -72,6 +86,9 @@ const committing = (): void => {
   crashPoint("layerfs.commit.inTransaction")
   faultPoint("layerfs.index.commit")
 }
+
+/** SQLITE_CORRUPT. */
+const corrupt = 11
 
 export class SqliteRefs implements RefStore {
   readonly #db: Database
@@ -157,9 +174,7 @@ export class SqliteRefs implements RefStore {
 
   operation(operationId: string): { commit: string; result: unknown } | undefined {
     const row = this.#db.get("SELECT commit_id, result FROM operations WHERE id = ?", operationId)
-    return row === undefined
-      ? undefined
-      : { commit: String(row["commit_id"]), result: JSON.parse(String(row["result"])) }
+    return row === undefined ? undefined : { commit: String(row["commit_id"]), result: parsed(row["result"]) }
   }
 
   /** One transaction: object rows, the commit, its operation, and the head moved from the value that the caller saw. */
@@ -200,7 +215,7 @@ export class SqliteRefs implements RefStore {
     this.#insertCommit(commit)
     if (input.layer !== undefined) {
       const { id, project } = input.layer
-      this.#db.run("INSERT INTO layers (id, project, commit_id) VALUES (?, ?, ?)", id, project.id, commit.id)
+      insertRow(this.#db, "layers", { id, project: project.id, commit_id: commit.id })
     }
     if (input.branch !== undefined)
       this.#db.run("UPDATE branches SET head = ? WHERE id = ?", commit.id, input.branch.id)
@@ -211,47 +226,35 @@ export class SqliteRefs implements RefStore {
 
   #insertProject(project: ProjectRow): void {
     const source = project.source === null ? null : Buffer.from(project.source, "latin1")
-    this.#db.run(
-      "INSERT INTO projects (id, name, source, stored) VALUES (?, ?, ?, 0)",
-      project.id,
-      project.name,
-      source
-    )
+    insertRow(this.#db, "projects", { id: project.id, name: project.name, source, stored: 0 })
   }
 
   #insertCommit(commit: NewCommit): void {
     const { secondParent = null } = commit
     const after = Math.max(...[commit.parent, secondParent].map((id) => (id === null ? 0 : this.commit(id)!.dated + 1)))
-    this.#db.run(
-      "INSERT INTO commits (id, project, parent, root, times, message, at, operation, actor, live, second_parent, dated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-      commit.id,
-      commit.project,
-      commit.parent,
-      idToBytes(commit.root),
-      idToBytes(commit.times),
-      commit.message,
-      commit.at,
-      commit.operationId,
-      JSON.stringify(commit.actor),
-      commit.live ? 1 : 0,
-      secondParent,
-      Math.max(commit.at, after)
-    )
+    insertRow(this.#db, "commits", {
+      id: commit.id,
+      project: commit.project,
+      parent: commit.parent,
+      root: idToBytes(commit.root),
+      times: idToBytes(commit.times),
+      message: commit.message,
+      at: commit.at,
+      operation: commit.operationId,
+      actor: JSON.stringify(commit.actor),
+      live: commit.live ? 1 : 0,
+      second_parent: secondParent,
+      dated: Math.max(commit.at, after)
+    })
   }
 
   #insertBranch(row: BranchRow): void {
-    this.#db.run(
-      "INSERT INTO branches (id, project, name, base, head) VALUES (?, ?, ?, ?, ?)",
-      row.id,
-      row.project,
-      row.name,
-      row.base,
-      row.head
-    )
+    const { id, project, name, base, head } = row
+    insertRow(this.#db, "branches", { id, project, name, base, head })
   }
 
   #insertOperation(id: string, commit: string, result: unknown): void {
-    this.#db.run("INSERT INTO operations (id, commit_id, result) VALUES (?, ?, ?)", id, commit, JSON.stringify(result))
+    insertRow(this.#db, "operations", { id, commit_id: commit, result: JSON.stringify(result) })
   }
 
   /** One transaction, so one fsync, whatever the size of the tree (L1). */
@@ -274,19 +277,18 @@ export class SqliteRefs implements RefStore {
       const last = this.#db.get("SELECT max(number) AS number FROM moves WHERE branch = ?", branch)
       const number = Number(last?.["number"] ?? 0) + 1
       this.#db.run("UPDATE branches SET head = ? WHERE id = ?", to, branch)
-      this.#db.run(
-        "INSERT INTO moves (branch, number, kind, from_commit, to_commit, at, operation, actor, reason, undoes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      insertRow(this.#db, "moves", {
         branch,
         number,
         kind,
-        from,
-        to,
+        from_commit: from,
+        to_commit: to,
         at,
-        operationId,
-        JSON.stringify(actor),
+        operation: operationId,
+        actor: JSON.stringify(actor),
         reason,
         undoes
-      )
+      })
       this.#insertOperation(operationId, to, result(number))
       crashPoint("layerfs.move.inTransaction")
       faultPoint("layerfs.index.commit")
@@ -317,8 +319,13 @@ export class SqliteRefs implements RefStore {
       .map(branchOf)
   }
 
-  commits(): CommitRow[] {
-    return this.#db.all("SELECT * FROM commits ORDER BY id").map(commitOf)
+  /** The states of all commits, whatever else their rows say. */
+  states(): { readonly id: string; readonly root: Digest; readonly times: Digest }[] {
+    return this.#db.all("SELECT id, root, times FROM commits ORDER BY id").map((row) => ({
+      id: String(row["id"]),
+      root: idFromBytes(row["root"] as Uint8Array),
+      times: idFromBytes(row["times"] as Uint8Array)
+    }))
   }
 
   async pin(key: string, commit: string): Promise<void> {
@@ -348,7 +355,7 @@ export class SqliteRefs implements RefStore {
     return this.#db.transactWithRetry(() => {
       const found = this.#db.get("SELECT row FROM workspaces WHERE id = ?", id)
       if (found === undefined) return false
-      const row = { ...(JSON.parse(String(found["row"])) as WorkspaceRow), ...change }
+      const row = { ...(parsed(found["row"]) as WorkspaceRow), ...change }
       this.#db.run("UPDATE workspaces SET state = ?, row = ? WHERE id = ?", row.state, JSON.stringify(row), id)
       return true
     })
@@ -357,7 +364,7 @@ export class SqliteRefs implements RefStore {
   workspaces(states: readonly WorkspaceRow["state"][]): WorkspaceRow[] {
     return this.#db
       .all("SELECT row FROM workspaces ORDER BY id")
-      .map((found) => JSON.parse(String(found["row"])) as WorkspaceRow)
+      .map((found) => parsed(found["row"]) as WorkspaceRow)
       .filter((row) => states.includes(row.state))
   }
 

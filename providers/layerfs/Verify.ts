@@ -12,6 +12,7 @@ import { visitContent } from "./FileContent.ts"
 import { zeroBlock } from "./ObjectId.ts"
 import { kindNumber } from "./PackedObjects.ts"
 import { packHeaderLength } from "./PackFile.ts"
+import { changedRows } from "./RowSums.ts"
 import type { SqliteRefs } from "./SqliteRefs.ts"
 import type { StoreDirectories } from "./StoreDirectory.ts"
 import { StoredTrees, visitPages } from "./StoredTrees.ts"
@@ -70,7 +71,7 @@ export const verifyStore = (context: VerifyContext): VerifyReport => {
     .all("PRAGMA integrity_check(100)")
     .map((row) => String(row["integrity_check"]))
     .filter((line) => line !== "ok")
-    .concat(lostParents(context.db))
+    .concat(lostParents(context.db), changedRows(context.db))
   return {
     ok: damaged.size === 0 && index.length === 0,
     objects: seen.size,
@@ -133,7 +134,7 @@ const nameDamage = (refs: SqliteRefs, objects: SeenObjects, damaged: Map<Digest,
     if (whole) clean.add(key)
     return whole
   }
-  for (const one of refs.commits().toReversed()) {
+  for (const one of refs.states().toReversed()) {
     commit = one.id
     walk(one.root, isLost(one.times, "") ? undefined : trees.root(one.times).times, "")
   }

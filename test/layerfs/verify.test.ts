@@ -3,6 +3,7 @@ import { closeSync, mkdirSync, openSync, readSync, renameSync, truncateSync, wri
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import type { Digest } from "../../src/base/Digest.ts"
+import { defineRowSum } from "../../providers/layerfs/RowSums.ts"
 import { Database } from "../../src/sqlite/Database.ts"
 import { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
 import { idFromBytes } from "../../providers/layerfs/ObjectId.ts"
@@ -46,6 +47,7 @@ interface Damage {
 /** The objects that verify names, and those that nobody can read. */
 const damageOf = ({ index, packs }: StoreDirectories): Damage => {
   const db = Database.open(index)
+  defineRowSum(db)
   const reader = new ObjectReader(db, packs)
   try {
     const refs = new SqliteRefs(db, { store: null, project: null })
