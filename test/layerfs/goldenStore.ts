@@ -1,12 +1,14 @@
 /**
  * Writes the golden store of the present format: run once per released format, never again for an old one.
- * `node test/layerfs/goldenStore.ts STORE test/golden/layerfs-format-2`. It has what the format knows: groups, deltas, chunks under a list of
- * pages, holes, a paged directory, a move of a head, a compacted pack beside one that is not, links of both kinds, times, names as bytes.
+ * `node test/layerfs/goldenStore.ts STORE test/golden/layerfs-format-3`. It has what the format knows: groups, deltas, patches of one base
+ * and of two, chunks under a list of pages, holes, a paged directory, a move of a head, a compacted pack beside one that is not, a state without its past,
+ * links of both kinds, times, names as bytes.
  */
 import { copyFileSync, linkSync, mkdirSync, readdirSync, symlinkSync, utimesSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { DatabaseSync } from "node:sqlite"
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
+import { defineRowSum } from "../../providers/layerfs/RowSums.ts"
+import { Database } from "../../src/sqlite/Database.ts"
 import { seededRandom } from "../seededRandom.ts"
 
 const [directory, target] = process.argv.slice(2) as [string, string]
@@ -42,6 +44,10 @@ const apply = async (message: string, operations: readonly object[]): Promise<st
 }
 const first = await apply("first", [{ op: "write", path: "d/a", bytes: `${"content of a\n".repeat(40)}more\n` }])
 await store.call("compact", { maxMs: null, maxBytes: null })
+// Removes the end of a chunk: one piece has the bytes of two old ones.
+const joined = await apply("joined", [
+  { op: "splice", path: "large", offset: 1_350_000, deleteCount: 100_000, bytes: Buffer.from("joined here") }
+])
 const second = await apply("second", [
   { op: "splice", path: "large", offset: 150_000, deleteCount: 10, bytes: Buffer.from("spliced here") },
   { op: "write", path: "wide/entry-1500", bytes: "changed" },
@@ -50,13 +56,36 @@ const second = await apply("second", [
 const undone = await apply("undone", [{ op: "remove", path: "link" }])
 const move = { branch: branch.id, expectedHead: undone, to: second, reason: "golden", actor: {}, at: at + 1000 }
 await store.call("moveHead", { ...move, operationId: "op_golden_reset" })
+const elsewhere = await openLayerStore({ store: join(directory, "elsewhere") })
+mkdirSync(join(directory, "shallow"))
+writeFileSync(join(directory, "shallow/file"), "older")
+const other = await elsewhere.call("importDirectory", {
+  source: join(directory, "shallow"),
+  name: "shallow",
+  operationId: "op_golden_shallow",
+  at: 1000
+})
+const grown = await elsewhere.call("fork", { from: other.layer, name: "grown" })
+const { commit: shallow } = await elsewhere.call("applyTo", {
+  branch: grown.id,
+  operations: [{ op: "write", path: "file", bytes: "newer" }],
+  message: "shallow",
+  operationId: "op_golden_newer",
+  actor: {},
+  at: 2000
+})
+const bundle = join(directory, "bundle")
+await elsewhere.call("exportBundle", { ref: shallow, target: bundle, history: false })
+await elsewhere.close()
+await store.call("importBundle", { source: bundle })
 const { digest } = await store.call("treeDigest", { ref: second })
 const { root } = await store.call("resolve", { ref: second })
 await store.close()
 
 // Where it was imported from is a place of the machine that made it.
-const index = new DatabaseSync(store.directories.index)
-index.exec("UPDATE projects SET source = NULL; VACUUM; PRAGMA journal_mode = DELETE")
+const index = Database.open(store.directories.index)
+defineRowSum(index)
+index.raw.exec("UPDATE projects SET source = NULL, sum = row_sum(id, name, NULL); VACUUM; PRAGMA journal_mode = DELETE")
 index.close()
 
 mkdirSync(target, { recursive: true })
@@ -68,6 +97,8 @@ const expected = {
   branch: branch.id,
   imported: receipt.commit,
   first,
+  joined,
+  shallow,
   second,
   undone,
   root,

@@ -70,65 +70,81 @@ it("L14 L15 W6 a store of format 1 opens, verifies, gives the same roots and tre
   expect(await commitInto(store, expected.branch, [put("new", "new")])).toMatchObject({ outcome: "committed" })
 })
 
-it("L7 L10 L14 L15 a store of format 2 opens, verifies and gives every state, chunked, paged, compacted and undone, and takes further work", async () => {
-  const place = fileURLToPath(new URL("../golden/layerfs-format-2", import.meta.url))
-  const directory = scratch()
-  for (const name of ["", "/packs", "/cache", "/work"]) mkdirSync(`${directory}/layerfs${name}`, { mode: 0o700 })
-  for (const name of readdirSync(place)) {
-    if (name === "index.db") copyFileSync(join(place, name), `${directory}/layerfs/${name}`)
-    else if (name.endsWith(".pack")) copyFileSync(join(place, name), `${directory}/layerfs/packs/${name}`)
+it.each([
+  { format: 2, messages: ["undone", "second", "first"] },
+  { format: 3, messages: ["undone", "second", "joined", "first"] }
+])(
+  "L7 L10 L13 L14 L15 a store of format $format opens, verifies and gives every state, chunked, paged, compacted, undone and without its past, and takes further work",
+  async ({ format, messages }) => {
+    const place = fileURLToPath(new URL(`../golden/layerfs-format-${format}`, import.meta.url))
+    const directory = scratch()
+    for (const name of ["", "/packs", "/cache", "/work"]) mkdirSync(`${directory}/layerfs${name}`, { mode: 0o700 })
+    for (const name of readdirSync(place)) {
+      if (name === "index.db") copyFileSync(join(place, name), `${directory}/layerfs/${name}`)
+      else if (name.endsWith(".pack")) copyFileSync(join(place, name), `${directory}/layerfs/packs/${name}`)
+    }
+    const expected = JSON.parse(readFileSync(join(place, "expected.json"), "utf8")) as Expected & {
+      readonly imported: string
+      readonly undone: string
+      readonly joined?: string
+      readonly shallow?: string
+    }
+    const store = await open(directory)
+    const report = await store.call("verify", {})
+    expect(report).toMatchObject({ ok: true, damaged: [], index: [] })
+    expect(await store.call("branch", { id: expected.branch })).toMatchObject({ head: expected.second })
+    expect(await store.call("treeDigest", { ref: expected.second })).toMatchObject({ digest: expected.digest })
+    expect(await store.call("resolve", { ref: expected.second })).toMatchObject({ root: expected.root })
+    const { commits } = await store.call("log", { refs: [expected.undone], path: null })
+    expect(commits.map(({ message, actor }) => [message, actor])).toEqual([
+      ...messages.map((message) => [message, { agent: "agt_golden", call: `call_${message}`, goal: "goal_golden" }]),
+      ["Import golden", {}]
+    ])
+    const text = async (ref: string, path: string) => Buffer.from(await store.call("readAt", { ref, path })).toString()
+    const a = "content of a\n".repeat(40)
+    expect([await text(expected.imported, "d/a"), await text(expected.first, "d/a")]).toEqual([a, `${a}more\n`])
+    // Both names of one file: what was written through one is under the other.
+    expect(await text(expected.first, "z")).toBe(`${a}more\n`)
+    expect((await store.call("readAt", { ref: expected.second, path: "large" })).subarray(150_000, 150_012)).toEqual(
+      Uint8Array.from(Buffer.from("spliced here"))
+    )
+    expect([await text(expected.second, "wide/entry-1500"), await text(expected.second, "moved")]).toEqual([
+      "changed",
+      ""
+    ])
+    if (expected.joined !== undefined) {
+      const large = await store.call("readAt", { ref: expected.joined, path: "large" })
+      expect(Buffer.from(large.subarray(1_350_000, 1_350_011)).toString()).toBe("joined here")
+      expect(large).toHaveLength(1_500_011)
+      const { commits: told, beginsHere } = await store.call("log", { refs: [expected.shallow!], path: null })
+      expect([told.map(({ message }) => message), beginsHere]).toEqual([["shallow"], [expected.shallow]])
+      expect(await text(expected.shallow!, "file")).toBe("newer")
+    }
+    expect(await store.call("list", { ref: expected.second, path: "wide" })).toHaveLength(2999)
+    const entry = async (ref: string) => (await store.call("entry", { ref, path: "link" }))?.target ?? null
+    expect([await entry(expected.second), await entry(expected.undone)]).toEqual(["d/a", null])
+    // The same content by today's code has the same root.
+    const target = join(scratch(), "out")
+    await store.call("materialise", { commit: expected.second, target })
+    const other = await open(join(scratch(), "s"))
+    expect((await importInto(other, target)).root).toBe(expected.root)
+    const undo = {
+      branch: expected.branch,
+      expectedHead: expected.second,
+      operationId: "op_u",
+      actor: {},
+      at: 1,
+      reason: ""
+    }
+    expect(await store.call("moveHead", { ...undo, to: expected.undone })).toMatchObject({ head: expected.undone })
+    expect(await commitInto(store, expected.branch, [put("new", "new")])).toMatchObject({ outcome: "committed" })
+    expect(await store.call("compact", { maxMs: null, maxBytes: null })).toMatchObject({
+      complete: true,
+      unreadable: 0
+    })
+    expect(await store.call("verify", {})).toMatchObject({ ok: true })
   }
-  const expected = JSON.parse(readFileSync(join(place, "expected.json"), "utf8")) as Expected & {
-    readonly imported: string
-    readonly undone: string
-  }
-  const store = await open(directory)
-  const report = await store.call("verify", {})
-  expect(report).toMatchObject({ ok: true, damaged: [], index: [] })
-  expect(await store.call("branch", { id: expected.branch })).toMatchObject({ head: expected.second })
-  expect(await store.call("treeDigest", { ref: expected.second })).toMatchObject({ digest: expected.digest })
-  expect(await store.call("resolve", { ref: expected.second })).toMatchObject({ root: expected.root })
-  const { commits } = await store.call("log", { refs: [expected.undone], path: null })
-  expect(commits.map(({ message, actor }) => [message, actor])).toEqual([
-    ...["undone", "second", "first"].map((message) => [
-      message,
-      { agent: "agt_golden", call: `call_${message}`, goal: "goal_golden" }
-    ]),
-    ["Import golden", {}]
-  ])
-  const text = async (ref: string, path: string) => Buffer.from(await store.call("readAt", { ref, path })).toString()
-  const a = "content of a\n".repeat(40)
-  expect([await text(expected.imported, "d/a"), await text(expected.first, "d/a")]).toEqual([a, `${a}more\n`])
-  // Both names of one file: what was written through one is under the other.
-  expect(await text(expected.first, "z")).toBe(`${a}more\n`)
-  expect((await store.call("readAt", { ref: expected.second, path: "large" })).subarray(150_000, 150_012)).toEqual(
-    Uint8Array.from(Buffer.from("spliced here"))
-  )
-  expect([await text(expected.second, "wide/entry-1500"), await text(expected.second, "moved")]).toEqual([
-    "changed",
-    ""
-  ])
-  expect(await store.call("list", { ref: expected.second, path: "wide" })).toHaveLength(2999)
-  const entry = async (ref: string) => (await store.call("entry", { ref, path: "link" }))?.target ?? null
-  expect([await entry(expected.second), await entry(expected.undone)]).toEqual(["d/a", null])
-  // The same content by today's code has the same root.
-  const target = join(scratch(), "out")
-  await store.call("materialise", { commit: expected.second, target })
-  const other = await open(join(scratch(), "s"))
-  expect((await importInto(other, target)).root).toBe(expected.root)
-  const undo = {
-    branch: expected.branch,
-    expectedHead: expected.second,
-    operationId: "op_u",
-    actor: {},
-    at: 1,
-    reason: ""
-  }
-  expect(await store.call("moveHead", { ...undo, to: expected.undone })).toMatchObject({ head: expected.undone })
-  expect(await commitInto(store, expected.branch, [put("new", "new")])).toMatchObject({ outcome: "committed" })
-  expect(await store.call("compact", { maxMs: null, maxBytes: null })).toMatchObject({ complete: true, unreadable: 0 })
-  expect(await store.call("verify", {})).toMatchObject({ ok: true })
-})
+)
 
 it("L8 an open store does not keep its process alive, and what it leaves is a sound store", async () => {
   const directory = scratch()
