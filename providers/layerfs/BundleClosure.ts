@@ -9,12 +9,8 @@ import { type BundleManifest, refused } from "./BundleManifest.ts"
 import { decodePage, isHole, isPage } from "./ContentPages.ts"
 import { typed } from "./ErrorTransfer.ts"
 import { blockSize, idLength, idsOfList, inlineLimit, zeroBlock } from "./ObjectId.ts"
-import type { ObjectKind } from "./ObjectStore.ts"
-import type { ObjectWriter } from "./PackedObjects.ts"
+import { type ObjectUse, type ObjectWriter, useOf } from "./PackedObjects.ts"
 import { StoredTrees, visitPages } from "./StoredTrees.ts"
-
-type Use = "tree" | "times" | "content"
-const useOf = (kind: ObjectKind): Use => (kind === "tree" || kind === "times" ? kind : "content")
 
 class Untrue extends Error {}
 const holds = (condition: boolean): void => {
@@ -25,18 +21,18 @@ const holds = (condition: boolean): void => {
 export const checkClosure = (objects: ObjectWriter, manifest: BundleManifest, shown: string): void => {
   let commit = ""
   const trees = new StoredTrees(objects)
-  const used: Readonly<Record<Use, Set<string>>> = { tree: new Set(), times: new Set(), content: new Set() }
+  const used: Readonly<Record<ObjectUse, Set<string>>> = { tree: new Set(), times: new Set(), content: new Set() }
   /** Objects of the bundle that are used as another kind than it says: right where the same bytes are used as that too. */
-  const doubtful = new Map<Digest, { readonly said: Use; readonly commit: string }>()
+  const doubtful = new Map<Digest, { readonly said: ObjectUse; readonly commit: string }>()
   /** The length of an object that must be there. */
-  const need = (id: Digest, use: Use): number => {
+  const need = (id: Digest, use: ObjectUse): number => {
     if (!objects.has(id)) throw refused("incomplete", shown, { commit })
     used[use].add(id)
     const kind = objects.kindSinceFlush(id)
     if (kind !== undefined && useOf(kind) !== use) doubtful.set(id, { said: useOf(kind), commit })
     return objects.size(id)
   }
-  const pages = (id: Digest, use: Use): void =>
+  const pages = (id: Digest, use: ObjectUse): void =>
     visitPages(objects, id, (page) => {
       const isNew = !used[use].has(page)
       need(page, use)

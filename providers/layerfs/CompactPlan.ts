@@ -11,7 +11,7 @@ import { visitContent } from "./FileContent.ts"
 import { idFromBytes, idToBytes } from "./ObjectId.ts"
 import { damaged, type ObjectReader } from "./ObjectReader.ts"
 import type { ObjectKind } from "./ObjectStore.ts"
-import { kindOf } from "./PackedObjects.ts"
+import { kindNumber, kindOf, type ObjectUse, useOf } from "./PackedObjects.ts"
 import { StoredTrees, visitPages } from "./StoredTrees.ts"
 
 export interface PlannedObject {
@@ -87,10 +87,13 @@ export class CompactPlan {
     cancelled: () => boolean
   ): void {
     const add = this.#plan.prepare("INSERT OR IGNORE INTO plan (id, kind, grp, length) VALUES (?, ?, ?, ?)")
-    const admit = (id: Digest): void => {
+    const admit = (id: Digest, use: ObjectUse): void => {
       const row = db.get("SELECT kind, grp, length FROM objects WHERE id = ?", idToBytes(id))
       if (row === undefined) throw damaged(id)
-      add.run(idToBytes(id), Number(row["kind"]), Number(row["grp"]), Number(row["length"]))
+      // Of the same bytes in another use the store knows the kind that came first; here it is one that is used here.
+      const stored = Number(row["kind"])
+      const kind = useOf(kindOf(stored)) === use ? stored : kindNumber(use === "content" ? "blob" : use)
+      add.run(idToBytes(id), kind, Number(row["grp"]), Number(row["length"]))
     }
     const newestFirst = commits.toSorted((a, b) => b.dated - a.dated)
     const named = newestFirst.map((one): Named => [`sha256:${one.root}`, `sha256:${one.times}`])
@@ -107,21 +110,26 @@ export class CompactPlan {
   }
 
   /** With `admit`, what is damaged ends it; else it only has no path. */
-  #walk(commits: readonly Named[], reader: ObjectReader, cancelled: () => boolean, admit?: (id: Digest) => void): void {
+  #walk(
+    commits: readonly Named[],
+    reader: ObjectReader,
+    cancelled: () => boolean,
+    admit?: (id: Digest, use: ObjectUse) => void
+  ): void {
     const trees = new StoredTrees(reader)
     const orSkip = admit === undefined ? skipDamaged : (run: () => void): void => run()
     let version = 0
-    const put = (id: Digest, path: TreePath, at: number): void => {
-      admit?.(id)
+    const put = (id: Digest, use: ObjectUse, path: TreePath, at: number): void => {
+      admit?.(id, use)
       const name = path.slice(path.lastIndexOf("/") + 1)
       this.#place.run(extensionOf(name), name, path, at, version, idToBytes(id))
     }
     const walk = (id: Digest, timesId: Digest, path: TreePath): void => {
       if (this.#walked.run(Buffer.concat([idToBytes(id), idToBytes(timesId)])).changes === 0 || cancelled()) return
-      put(id, path, 0)
-      put(timesId, path, 0)
-      pages(id, path)
-      pages(timesId, path)
+      put(id, "tree", path, 0)
+      put(timesId, "times", path, 0)
+      pages(id, "tree", path)
+      pages(timesId, "times", path)
       const tree = trees.tree(id)
       const times = trees.times(timesId, tree)
       for (const [i, entry] of tree.entries.entries()) {
@@ -133,11 +141,11 @@ export class CompactPlan {
       }
     }
     /** Those of a large directory: a page's place changes seldom, so versions of one page meet. */
-    const pages = (id: Digest, path: TreePath): void => {
+    const pages = (id: Digest, use: ObjectUse, path: TreePath): void => {
       let at = 0
       visitPages(reader, id, (page) => {
         at += 1
-        if (this.#walked.run(idToBytes(page)).changes > 0) put(page, path, at)
+        if (this.#walked.run(idToBytes(page)).changes > 0) put(page, use, path, at)
         return true
       })
     }
@@ -145,7 +153,7 @@ export class CompactPlan {
       let at = 0
       visitContent(reader, entry, (id) => {
         // Pieces that versions share are the newest one's; what is left are pieces of an older one, about where it differs.
-        if (this.#walked.run(idToBytes(id)).changes > 0) put(id, path, at)
+        if (this.#walked.run(idToBytes(id)).changes > 0) put(id, "content", path, at)
         else if (at === 0) return false
         at += 1
         return true
@@ -153,7 +161,7 @@ export class CompactPlan {
     }
     for (const [rootId, timesId] of commits) {
       if (cancelled()) break
-      put(timesId, "", 0)
+      put(timesId, "times", "", 0)
       orSkip(() => walk(rootId, trees.root(timesId).times, ""))
       version += 1
     }

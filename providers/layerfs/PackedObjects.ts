@@ -16,6 +16,9 @@ import type { PackAppender } from "./PackFile.ts"
 const kinds: readonly ObjectKind[] = ["blob", "tree", "times", "list", "chunk"]
 export const kindNumber = (kind: ObjectKind): number => kinds.indexOf(kind)
 export const isKind = (number: number): boolean => kinds[number] !== undefined
+/** What an object is used as: a file's content has several kinds. */
+export type ObjectUse = "tree" | "times" | "content"
+export const useOf = (kind: ObjectKind): ObjectUse => (kind === "tree" || kind === "times" ? kind : "content")
 /** A number that no version wrote can only be damage: it is taken for the kind of which least is expected. */
 export const kindOf = (number: number): ObjectKind => kinds[number] ?? "blob"
 
