@@ -35,7 +35,7 @@ const comesOver = async (store: LayerStore, ref: string): Promise<void> => {
   }
 }
 
-it.each(["layerfs-format-1", "layerfs-format-2"])("L13 L15 G5 a bundle of the golden store %s", async (name) => {
+it.each(["layerfs-format-1", "layerfs-format-2", "layerfs-format-3"])("L13 L15 G5 a bundle of the golden store %s", async (name) => {
   const golden = fileURLToPath(new URL(`../golden/${name}`, import.meta.url))
   const directory = scratch()
   for (const part of ["", "/packs", "/cache", "/work"]) mkdirSync(`${directory}/layerfs${part}`, { mode: 0o700 })
