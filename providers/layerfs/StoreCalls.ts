@@ -15,6 +15,7 @@ import type {
   ExportedPatch,
   FileOperation,
   GlobPage,
+  GrepMatch,
   GrepPage,
   HeadMove,
   ImportReceipt,
@@ -128,6 +129,12 @@ export interface GlobQuestion extends Paged {
   readonly pattern: string
 }
 
+export interface GrepTexts {
+  readonly pattern: RegExp
+  readonly texts: readonly { readonly path: TreePath; readonly bytes: Uint8Array }[]
+  readonly limit: number
+}
+
 export interface GrepQuestion extends Paged {
   readonly ref: string
   readonly pattern: RegExp
@@ -210,6 +217,8 @@ export interface Calls {
   readonly glob: (input: GlobQuestion) => Promise<GlobPage>
   /** `RefNotFound`, `PathError`, `OutsideWorkspace`, `QueryInvalid`, `PatternTooSlow`. */
   readonly grep: (input: GrepQuestion) => Promise<GrepPage>
+  /** Lines of these texts, one after the other, at most `limit`: for an open workspace, whose caller's thread they do not hold. `PatternTooSlow`. */
+  readonly grepTexts: (input: GrepTexts) => readonly GrepMatch[]
   /** `RefNotFound`, `MoveRefused`. Repeated with the same operation id it answers the same branch. */
   readonly rewind: (input: {
     readonly branch: string
@@ -286,6 +295,7 @@ export interface CallFailures {
   readonly diff: E.RefNotFound | E.QueryInvalid
   readonly glob: E.RefNotFound | E.QueryInvalid | E.PatternTooSlow
   readonly grep: E.RefNotFound | E.QueryInvalid | E.PatternTooSlow | PathFailure
+  readonly grepTexts: E.PatternTooSlow
   readonly rewind: E.RefNotFound | E.MoveRefused
   readonly moveHead: E.RefNotFound | E.HeadMoved | E.MoveRefused
   readonly undoLog: E.RefNotFound | E.QueryInvalid

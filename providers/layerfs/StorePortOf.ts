@@ -32,6 +32,7 @@ export const storePortOf = (store: LayerStore, now: () => number): StorePort => 
   },
   fork: (from, name, operationId) => store.call("fork", { from, name, operationId }),
   checkpoint: (request) => store.call("checkpoint", { ...request, at: now() }),
+  grepTexts: (input) => store.call("grepTexts", input),
   preview: (base, harvest) => store.call("preview", { base, harvest }),
   putWorkspace: (row) => store.call("putWorkspace", row),
   updateWorkspace: (id, change) => store.call("updateWorkspace", { id, change }),

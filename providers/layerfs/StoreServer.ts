@@ -40,7 +40,7 @@ import { ObjectReader } from "./ObjectReader.ts"
 import { ObjectWriter } from "./PackedObjects.ts"
 import { blame } from "./history/Blame.ts"
 import { Bounded } from "./history/Bounded.ts"
-import { globAt, grepAt } from "./history/Search.ts"
+import { globAt, grepAt, grepTexts } from "./history/Search.ts"
 import { DiffPages } from "./history/DiffPages.ts"
 import { readBranches, readLog } from "./history/Log.ts"
 import { moveHead, readUndoLog, rewind } from "./history/Moves.ts"
@@ -303,6 +303,7 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
     glob: (input, scope) => globAt(history(scope), bounded, input),
     grep: (input, scope) =>
       grepAt(history(scope), bounded, input, (commit) => look(store, commit.id, input.path, true).path),
+    grepTexts: (input) => grepTexts(bounded, input),
     rewind: (input, scope) => rewind(history(scope), input, fork),
     moveHead: (input, scope) => moveHead(history(scope), input, store.setup.durability),
     undoLog: (input) => readUndoLog({ refs }, input),

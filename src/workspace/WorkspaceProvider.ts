@@ -185,10 +185,11 @@ export interface Workspace {
   readonly list: (path: PathInput) => Effect.Effect<readonly FileStat[], PathFailure | WorkspaceError>
   readonly stat: (path: PathInput) => Effect.Effect<FileStat, PathFailure | WorkspaceError>
   readonly glob: (pattern: string) => Effect.Effect<readonly ShownPath[], PathFailure | WorkspaceError>
+  /** In a thread of the store's. A pattern at work for longer than 2 seconds on a file (5 above 2 MiB) is stopped: `PatternTooSlow`. */
   readonly grep: (
     pattern: RegExp,
     options?: { readonly glob?: string; readonly limit?: number }
-  ) => Effect.Effect<readonly GrepMatch[], PathFailure | WorkspaceError>
+  ) => Effect.Effect<readonly GrepMatch[], E.PatternTooSlow | PathFailure | WorkspaceError>
   readonly copy: (from: PathInput, to: PathInput) => Effect.Effect<void, PathFailure | WorkspaceError>
   readonly move: (from: PathInput, to: PathInput) => Effect.Effect<void, PathFailure | WorkspaceError>
   readonly remove: (path: PathInput) => Effect.Effect<void, PathFailure | WorkspaceError>

@@ -7,7 +7,19 @@ import { Beneath } from "../../providers/layerfs/projection/Beneath.ts"
 import { compileGlob } from "../../providers/layerfs/projection/Glob.ts"
 import * as Direct from "../../providers/layerfs/projection/DirectCalls.ts"
 import type { Workspace } from "../../src/workspace/WorkspaceProvider.ts"
-import { atEnd, failure, forkOf, processesOf, run, scratch, sharedGround, shell, using, write } from "./projFixture.ts"
+import {
+  atEnd,
+  failure,
+  forkOf,
+  ground,
+  processesOf,
+  run,
+  scratch,
+  sharedGround,
+  shell,
+  using,
+  write
+} from "./projFixture.ts"
 
 const shared = sharedGround({
   f: "f",
@@ -56,6 +68,7 @@ describe("calls", () => {
       expect(await run(workspace.stat("link"))).toMatchObject({ type: "symlink", target: { path: "dir/g" } })
       expect((await run(workspace.glob("**/{g,h}"))).map((found) => found.path)).toEqual(["dir/deep/h", "dir/g"])
       expect(await run(workspace.grep(/^the/))).toEqual([{ path: "dir/deep/h", line: 2, text: "there" }])
+      expect(await run(workspace.grep(/./, { limit: 2 }))).toHaveLength(2)
       await run(workspace.copy("dir", "copied"))
       expect(await shell(workspace, "cat copied/back; readlink copied/back")).toBe("f../f\n")
       expect(await failure(workspace.copy("f", "s"))).toMatchObject({ reason: "exists" })
@@ -259,6 +272,21 @@ for (;;) {
     expect(fs.readFileSync(join(outside, "file"), "utf8")).toBe("intact")
     expect(fs.readdirSync(outside).sort()).toEqual(["file", "sub"])
     expect(processesOf("nothing-of-ours")).toEqual([])
+  })
+})
+
+it("W4 L12 a grep whose pattern backtracks for ever is stopped by name, and the caller's own thread goes on meanwhile", async () => {
+  const { provider, commit } = await ground({ slow: `${"a".repeat(60)}!\n`, other: "aa\n" })
+  await using(provider, await forkOf(provider, commit), { projection: "copy" }, async (workspace) => {
+    let turns = 0
+    const turning = setInterval(() => {
+      turns += 1
+    }, 5)
+    const error = await failure(workspace.grep(/^(a+)+$/))
+    clearInterval(turning)
+    expect(error).toMatchObject({ _tag: "PatternTooSlow", path: "slow" })
+    expect(turns).toBeGreaterThan(20)
+    expect(await run(workspace.grep(/^aa$/))).toEqual([{ path: "other", line: 1, text: "aa" }])
   })
 })
 

@@ -11,7 +11,7 @@ import { readContent } from "../FileContent.ts"
 import { compileGlob } from "../projection/Glob.ts"
 import { grepLines, isBinary, lineExpression } from "../projection/Grep.ts"
 import type { CommitRow } from "../RefStore.ts"
-import type { GlobQuestion, GrepQuestion } from "../StoreCalls.ts"
+import type { GlobQuestion, GrepQuestion, GrepTexts } from "../StoreCalls.ts"
 import type { StoredEntry } from "../TreeCodec.ts"
 import { walkDiff } from "../TreeDiff.ts"
 import { Bounded } from "./Bounded.ts"
@@ -181,4 +181,22 @@ export const grepAt = async (
   if (rest === undefined) search()
   const next = rest === undefined ? null : cursorFor(history.refs, question, { commit: commit.id, ...rest })
   return { matches, skipped, next }
+}
+
+/** Throws `PatternTooSlow`. */
+export const grepTexts = (bounded: Bounded, { pattern, texts, limit }: GrepTexts): readonly GrepMatch[] => {
+  const expression = lineExpression(pattern)
+  const matches: GrepMatch[] = []
+  const bytes = texts.reduce((sum, text) => sum + text.bytes.length, 0)
+  bounded.run(bytes, (busyWith) => {
+    for (const { path, bytes: text } of texts) {
+      if (matches.length >= limit) return
+      busyWith(path)
+      grepLines(expression, Buffer.from(text.buffer, text.byteOffset, text.length), 0, (line, found) => {
+        matches.push({ ...show(path), line, text: found })
+        return matches.length < limit
+      })
+    }
+  })
+  return matches
 }

@@ -26,7 +26,7 @@ import { Beneath, pathError } from "./Beneath.ts"
 import * as Direct from "./DirectCalls.ts"
 import { exec, spawnFailed } from "./Exec.ts"
 import { compileGlob } from "./Glob.ts"
-import { grepLines, isBinary, lineExpression } from "./Grep.ts"
+import { isBinary } from "./Grep.ts"
 import type { HarvestInput } from "./Harvest.ts"
 import { locate } from "./Locate.ts"
 import type { OpenTree, Parts } from "./OpenTree.ts"
@@ -49,6 +49,10 @@ export interface Standing {
   readonly guard?: AuthorityGuard | undefined
   readonly sentinels?: Sentinels | undefined
 }
+
+/** Files of which a grep gives the lines to another thread at once, and their bytes. */
+const textsAtOnce = 200
+const textBytesAtOnce = 1024 * 1024
 
 export class OpenWorkspace {
   readonly tree: OpenTree
@@ -314,22 +318,29 @@ export class OpenWorkspace {
 
   async #grep(pattern: RegExp, options: { readonly glob?: string; readonly limit?: number }): Promise<GrepMatch[]> {
     const wanted = options.glob === undefined ? () => true : compileGlob(options.glob)
-    const expression = lineExpression(pattern)
     const limit = options.limit ?? Number.POSITIVE_INFINITY
     const paths: TreePath[] = []
     await Direct.walk(this.#beneath, (path, stat) => {
       if (stat.isFile() && wanted(path)) paths.push(path)
     })
     const matches: GrepMatch[] = []
+    let texts: { readonly path: TreePath; readonly bytes: Buffer }[] = []
+    let bytesOfTexts = 0
+    const search = async (): Promise<void> => {
+      const rest = limit - matches.length
+      if (texts.length > 0) matches.push(...(await this.#parts.store.grepTexts({ pattern, texts, limit: rest })))
+      texts = []
+      bytesOfTexts = 0
+    }
     for (const path of paths.sort()) {
+      if (matches.length >= limit) break
       const bytes = await Direct.readFile(this.#beneath, Buffer.from(path, "latin1")).catch(() => undefined)
       if (bytes === undefined || isBinary(bytes)) continue
-      grepLines(expression, bytes, 0, (line, text) => {
-        matches.push({ ...show(path), line, text })
-        return matches.length < limit
-      })
-      if (matches.length >= limit) break
+      texts.push({ path, bytes })
+      bytesOfTexts += bytes.length
+      if (texts.length >= textsAtOnce || bytesOfTexts >= textBytesAtOnce) await search()
     }
+    if (matches.length < limit) await search()
     return matches
   }
 

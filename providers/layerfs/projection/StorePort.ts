@@ -4,8 +4,15 @@
  * Rules: W8, W10, W12, W23, L10. `LayerStore` fulfils it.
  */
 import type { Durability } from "../../../src/sqlite/Database.ts"
-import type { Actor, Change, CheckpointOutcome, SkippedEntries } from "../../../src/workspace/WorkspaceProvider.ts"
+import type {
+  Actor,
+  Change,
+  CheckpointOutcome,
+  GrepMatch,
+  SkippedEntries
+} from "../../../src/workspace/WorkspaceProvider.ts"
 import type { BranchRow, CommitRow, WorkspaceRow } from "../RefStore.ts"
+import type { GrepTexts } from "../StoreCalls.ts"
 import type { HarvestInput } from "./Harvest.ts"
 
 /** A harvest and, when it is complete, the commit of what it found. */
@@ -54,6 +61,8 @@ export interface StorePort {
   readonly fork: (from: string, name: string, operationId: string) => Promise<BranchRow>
   /** Harvests and commits. Rejects with `HeadMoved` and everything of `StoreError`. */
   readonly checkpoint: (request: CheckpointRequest) => Promise<CheckpointReply>
+  /** Lines of texts that match, found in another thread. Rejects with `PatternTooSlow`. */
+  readonly grepTexts: (input: GrepTexts) => Promise<readonly GrepMatch[]>
   /** Harvests against `base` and compares; commits nothing. */
   readonly preview: (base: string, harvest: HarvestInput) => Promise<PreviewReply>
   readonly putWorkspace: (row: WorkspaceRow) => Promise<void>
