@@ -12,7 +12,7 @@ import type { Database } from "../../src/sqlite/Database.ts"
 import { ByteCache } from "./ByteCache.ts"
 import { costOf, type Frame, longestChain, openFrame, parseFrame } from "./Frame.ts"
 import { openGroup } from "./Group.ts"
-import { idFromBytes, idOf, idToBytes } from "./ObjectId.ts"
+import { idOf, idToBytes } from "./ObjectId.ts"
 import type { Place } from "./ObjectStore.ts"
 import { hasPackHeader, packName, readAt } from "./PackFile.ts"
 
@@ -244,7 +244,7 @@ export class ObjectReader {
     }
   }
 
-  /** What `all` will go through. */
+  /** What there is in all. */
   totals(): { readonly totalFiles: number; readonly totalBytes: number } {
     const row = this.#db.get("SELECT count(*) AS objects, coalesce(sum(length), 0) AS bytes FROM objects")
     return { totalFiles: Number(row?.["objects"] ?? 0), totalBytes: Number(row?.["bytes"] ?? 0) }
@@ -266,53 +266,9 @@ export class ObjectReader {
     this.#frames.dropWhere(isAbove)
   }
 
-  /** Every id in the index with its place, in the order of the packs. */
-  *all(): Generator<{ id: Digest; place: Place }> {
-    const rows = this.#db.all("SELECT id, pack, offset, length, framed FROM groups")
-    const groups = new Map(rows.map((row) => [Number(row["id"]), row]))
-    const objects = this.#db.raw.prepare("SELECT id, grp, offset, length FROM objects ORDER BY grp, offset").all()
-    for (const object of objects) {
-      const group = groups.get(Number(object["grp"]))
-      yield {
-        id: idFromBytes(object["id"] as Uint8Array),
-        place: placeOf({
-          pack: group?.["pack"] ?? -1,
-          groupOffset: group?.["offset"] ?? 0,
-          groupLength: group?.["length"] ?? 0,
-          framed: group?.["framed"] ?? 0,
-          offset: object["offset"],
-          length: object["length"]
-        })
-      }
-    }
-  }
-
   close(): void {
     for (const fd of this.#files.values()) closeSync(fd)
     this.#files.clear()
     this.forget()
   }
-}
-
-/** Reads everything back from the files; returns how many objects were looked at. */
-export const verifyObjects = (
-  reader: ObjectReader,
-  onDamaged: (id: Digest) => void,
-  onProgress?: (objects: number, bytes: number) => void
-): number => {
-  reader.forget()
-  let count = 0
-  let bytes = 0
-  for (const { id, place } of reader.all()) {
-    try {
-      reader.readPlace(id, place)
-    } catch (error) {
-      if ((error as { _tag?: string })._tag !== "ObjectDamaged") throw error
-      onDamaged(id)
-    }
-    count += 1
-    bytes += place.length
-    onProgress?.(count, bytes)
-  }
-  return count
 }

@@ -37,8 +37,6 @@ export interface ObjectStore {
   readonly flush: () => readonly PackedObject[]
   /** Forgets what was written since the last flush. */
   readonly abandon: () => void
-  /** Reads everything back; calls `onDamaged` for each object that does not match its id. */
-  readonly verify: (onDamaged: (id: Digest) => void, onProgress?: (objects: number) => void) => number
 }
 
 /** Where an object lies: a pack, the group inside it, and the place in the group. */

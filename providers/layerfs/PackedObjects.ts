@@ -9,7 +9,7 @@ import type { Database } from "../../src/sqlite/Database.ts"
 import { chainBytes, chainDepth, costOf, deltaFrame, deltaOf, mostBases, wholeFrame } from "./Frame.ts"
 import { frameGroup, groupTarget } from "./Group.ts"
 import { idOf, idToBytes } from "./ObjectId.ts"
-import { type Decoded, damaged, joined, type ObjectReader, verifyObjects } from "./ObjectReader.ts"
+import { type Decoded, damaged, joined, type ObjectReader } from "./ObjectReader.ts"
 import type { Like, ObjectKind, ObjectStore, PackedObject, Place } from "./ObjectStore.ts"
 import type { PackAppender } from "./PackFile.ts"
 
@@ -284,10 +284,6 @@ export class ObjectWriter implements ObjectStore {
     this.#pending.clear()
     this.#mark = { packed: 0, position: this.#pack.committedPosition }
     this.abandon()
-  }
-
-  verify(onDamaged: (id: Digest) => void, onProgress?: (objects: number, bytes: number) => void): number {
-    return verifyObjects(this.#reader, onDamaged, onProgress)
   }
 }
 
