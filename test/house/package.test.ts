@@ -22,7 +22,7 @@ const declarations = (entry: string): { readonly files: readonly string[]; reado
     files.add(file)
     // Examples in comments import this very package.
     const text = readFileSync(file, "utf8").replaceAll(/\/\*[^]*?\*\//g, "")
-    for (const [, specifier] of text.matchAll(/(?:from|import)\s*\(?\s*["']([^"']+)["']/g)) {
+    for (const [, specifier] of text.matchAll(/(?<!["'])\b(?:from|import)\s*\(?\s*["']([^"']+)["']/g)) {
       if (specifier!.startsWith(".")) visit(join(dirname(file), specifier!.replace(/\.[jt]s$/, ".d.ts")))
       else packages.add(specifier!)
     }
