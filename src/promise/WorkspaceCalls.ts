@@ -9,6 +9,8 @@ import * as Scope from "effect/Scope"
 import { type HistoryGraph, readHistoryGraph } from "../workspace/HistoryGraph.ts"
 import { graphSvg } from "../workspace/HistoryGraphSvg.ts"
 import { graphText } from "../workspace/HistoryGraphText.ts"
+import type { PathInput } from "../base/PathBytes.ts"
+import { NotText } from "../workspace/WorkspaceError.ts"
 import { type WorkspaceProvider, type Workspace as Service, Workspaces } from "../workspace/WorkspaceProvider.ts"
 import { type Calls, milliseconds, type Services, signalOf } from "./Calls.ts"
 import { badArgument } from "./Failure.ts"
@@ -64,6 +66,22 @@ const asked = <A>(call: () => Promise<A>): Promise<A> => {
   }
 }
 
+/** Longest file that one call hands out, in bytes. */
+const longestRead = 2 ** 31 - 1
+
+const textOf = (path: PathInput, bytes: Uint8Array): Effect.Effect<string, NotText> =>
+  Effect.try({
+    try: () => new TextDecoder("utf-8", { fatal: true }).decode(bytes),
+    catch: () =>
+      new NotText({
+        message: "The file is not UTF-8 text.",
+        remedy: "Read it as bytes with `read`.",
+        reason: "binary",
+        path: typeof path === "string" ? path : Buffer.from(path).toString("latin1"),
+        limitBytes: longestRead
+      })
+  })
+
 const workspaceOf = (service: Service, calls: Calls, close: Closing): Workspace => {
   const { run } = calls
   const bytes = (path: Parameters<Service["read"]>[0], options?: CallOptions) => run(service.read(path), options)
@@ -83,7 +101,11 @@ const workspaceOf = (service: Service, calls: Calls, close: Closing): Workspace 
     isolation: service.isolation,
     head: (options) => run(service.head, options),
     read: bytes,
-    readText: async (path, options) => new TextDecoder("utf-8", { fatal: true }).decode(await bytes(path, options)),
+    readText: (path, options) =>
+      run(
+        Effect.flatMap(service.read(path), (found) => textOf(path, found)),
+        options
+      ),
     write: (path, data, options) => on((rest) => service.write(path, data, rest), options),
     splice: (path, offset, count, data, options) => run(service.splice(path, offset, count, data), options),
     edit: (path, find, replace, options) => run(service.edit(path, find, replace), options),

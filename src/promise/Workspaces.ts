@@ -122,7 +122,7 @@ export interface Workspace extends AsyncDisposable {
   readonly head: (options?: CallOptions) => Promise<string>
 
   readonly read: (path: PathInput, options?: CallOptions) => Promise<Uint8Array>
-  /** As UTF-8 text. */
+  /** As UTF-8 text; what is none is `NOT_TEXT`. */
   readonly readText: (path: PathInput, options?: CallOptions) => Promise<string>
   readonly write: (
     path: PathInput,

@@ -181,7 +181,7 @@ export class MoveRefused extends Schema.TaggedError<MoveRefused>()("MoveRefused"
   beginsAt: Schema.optional(Schema.String)
 }) {}
 
-/** The file has no lines to blame: it is binary, or larger than `limitBytes`. */
+/** The file is not UTF-8 text, or has no lines to blame: it is binary, or larger than `limitBytes`. */
 export class NotText extends Schema.TaggedError<NotText>()("NotText", {
   ...errorFields("NOT_TEXT"),
   reason: Schema.Literals(["binary", "tooLarge"]),

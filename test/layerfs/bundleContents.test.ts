@@ -35,17 +35,20 @@ const comesOver = async (store: LayerStore, ref: string): Promise<void> => {
   }
 }
 
-it.each(["layerfs-format-1", "layerfs-format-2", "layerfs-format-3"])("L13 L15 G5 a bundle of the golden store %s", async (name) => {
-  const golden = fileURLToPath(new URL(`../golden/${name}`, import.meta.url))
-  const directory = scratch()
-  for (const part of ["", "/packs", "/cache", "/work"]) mkdirSync(`${directory}/layerfs${part}`, { mode: 0o700 })
-  for (const file of readdirSync(golden)) {
-    if (file === "index.db") copyFileSync(join(golden, file), `${directory}/layerfs/${file}`)
-    if (file.endsWith(".pack")) copyFileSync(join(golden, file), `${directory}/layerfs/packs/${file}`)
+it.each(["layerfs-format-1", "layerfs-format-2", "layerfs-format-3"])(
+  "L13 L15 G5 a bundle of the golden store %s",
+  async (name) => {
+    const golden = fileURLToPath(new URL(`../golden/${name}`, import.meta.url))
+    const directory = scratch()
+    for (const part of ["", "/packs", "/cache", "/work"]) mkdirSync(`${directory}/layerfs${part}`, { mode: 0o700 })
+    for (const file of readdirSync(golden)) {
+      if (file === "index.db") copyFileSync(join(golden, file), `${directory}/layerfs/${file}`)
+      if (file.endsWith(".pack")) copyFileSync(join(golden, file), `${directory}/layerfs/packs/${file}`)
+    }
+    const { branch } = JSON.parse(readFileSync(join(golden, "expected.json"), "utf8")) as { readonly branch: string }
+    await comesOver(await open(directory), branch)
   }
-  const { branch } = JSON.parse(readFileSync(join(golden, "expected.json"), "utf8")) as { readonly branch: string }
-  await comesOver(await open(directory), branch)
-})
+)
 
 it("L13 L15 W6 a bundle of holes, zeros, empty files, links, wide and deep directories, edited large files, packed anew or not", async () => {
   const source = scratch()

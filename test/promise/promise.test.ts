@@ -66,6 +66,9 @@ test("W14 W9 L2 a directory is imported, forked, worked in and saved, with its p
   const workspace = await coppice.workspaces.open(branch)
   expect(workspace.projection).toBe("overlay")
   expect(await workspace.readText("src/a.txt")).toBe("hello\n")
+  await workspace.write("bytes", new Uint8Array([0xff, 0xfe]))
+  await expect(workspace.readText("bytes")).rejects.toMatchObject({ code: "NOT_TEXT", path: "bytes" })
+  await workspace.remove("bytes")
   const ran = await workspace.exec("echo more >> src/a.txt; echo err >&2; exit 3", { timeLimit: "2 minutes" })
   expect({ code: ran.exitCode, err: ran.stderr.text, timedOut: ran.timedOut }).toEqual({
     code: 3,
