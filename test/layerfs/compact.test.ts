@@ -195,7 +195,7 @@ describe("compaction", () => {
     const random = seededRandom(seedOf())
     const store = await open(join(scratch(), "s"))
     const { states } = await history(store, 5, random)
-    const rival = new DatabaseSync(store.directories.index)
+    const rival = new DatabaseSync(store.directories.index, { timeout: 10_000 })
     let holds = false
     const refused = await store
       .call("compact", unbounded, {
