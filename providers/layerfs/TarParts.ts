@@ -4,6 +4,7 @@
  * archive outlives the call that made it. Rules: L3, L10, W15.
  *
  * One tar that is fed by a pipe waits while this thread decompresses, and fills one processor: the kernel's buffer is small.
+ * When this process is killed, the tars that run still write the archives that they have; RemoveTree.ts goes on until nothing comes any more.
  */
 import { closeSync, mkdirSync, openSync, statSync, unlinkSync, writevSync } from "node:fs"
 import { availableParallelism } from "node:os"
