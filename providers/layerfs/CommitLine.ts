@@ -135,7 +135,11 @@ export class CommitLine {
         if (isAlone || this.#waiting.length === 0) this.#flushing = objects.syncBeside()
       }
       const land = (staged: AddCommit): Promise<Added> =>
-        new Promise((landed, failed) => resolve({ entry, staged, landed, failed, ended }))
+        new Promise((landed, failed) => {
+          // From here on it is in the group's hands; a call that fails before forgets what it staged.
+          objects.keep()
+          resolve({ entry, staged, landed, failed, ended })
+        })
       // Not at once: it may stage a commit without ever waiting, and `ended` must stand then.
       const ended = Promise.resolve()
         .then(() => call({ objects, flushSoon, land }))

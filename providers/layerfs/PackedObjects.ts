@@ -56,7 +56,7 @@ export class ObjectWriter implements ObjectStore {
   #framedRaw = 0
   readonly #pending = new Map<Digest, Waiting | PackedObject>()
   #packed: PackedObject[] = []
-  /** What `stage` has taken out: how many of the packed, and where the pack ended. What came since is `#since`. */
+  /** What `keep` stands for: how many of the packed, and where the pack ended. What came since is `#since`. */
   #mark: { readonly packed: number; readonly position: number }
   #since: Digest[] = []
   readonly #find = (id: Digest): Place | undefined => {
@@ -225,15 +225,17 @@ export class ObjectWriter implements ObjectStore {
     return this.#packed
   }
 
-  /** Writes out what came since the last one, not yet durable: the rows of one commit, and the pack lengths that belong to them. */
+  /**
+   * Writes out what came since the last commit or `keep`, not yet durable: the rows of one commit, and the pack lengths that belong to
+   * them. Until `keep`, `abandon` forgets it too.
+   */
   stage(): { readonly objects: readonly PackedObject[]; readonly packLengths: ReadonlyMap<number, number> } {
     this.#writeOut()
-    const objects = this.#packed.slice(this.#mark.packed)
-    this.#setMark()
-    return { objects, packLengths: this.packLengths() }
+    return { objects: this.#packed.slice(this.#mark.packed), packLengths: this.packLengths() }
   }
 
-  #setMark(): void {
+  /** What was staged waits to be committed: only `abandonAll` forgets it. */
+  keep(): void {
     this.#mark = { packed: this.#packed.length, position: this.#pack.position }
     this.#since = []
   }
@@ -263,10 +265,10 @@ export class ObjectWriter implements ObjectStore {
     this.#pending.clear()
     this.#packed = []
     this.#pack.committed()
-    this.#setMark()
+    this.keep()
   }
 
-  /** Forgets what was written since the last commit or `stage`. */
+  /** Forgets what was written since the last commit or `keep`. */
   abandon(): void {
     this.#open = []
     this.#openBytes = 0
@@ -279,7 +281,7 @@ export class ObjectWriter implements ObjectStore {
     this.#reader.forgetFrom(this.#pack.id, this.#pack.position)
   }
 
-  /** The same with what was staged. */
+  /** The same with what was kept. */
   abandonAll(): void {
     this.#pending.clear()
     this.#mark = { packed: 0, position: this.#pack.committedPosition }

@@ -67,8 +67,8 @@ it("L8 commits of many branches that wait together are one transaction, each wit
   const outcomes = await Promise.all(
     branches.map((branch, n) => store.call("commitChanges", changesOf(branch, base, `op_${n}`, `content ${n}`)))
   )
-  // The first one may be alone, when it is ready before the others are heard.
-  expect(transactions(store) - before).toBeLessThanOrEqual(8)
+  // How many share one is a matter of how fast they are built: a group waits for no more than 10 ms.
+  expect(transactions(store) - before).toBeLessThan(branches.length)
   for (const [n, branch] of branches.entries()) {
     expect((await store.call("branch", { id: branch })).head).toBe(outcomes[n]!.commit)
     const { entry } = await store.call("look", { ref: branch, path: "file", follow: true })
