@@ -13,14 +13,7 @@ import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { Authority } from "../../src/governance/Authority.ts"
 import type { AuthorityModule } from "../../src/governance/Module.ts"
 import { workModule } from "../../src/governance/WorkModule.ts"
-import {
-  Busy,
-  Database,
-  type Durability,
-  isBusyError,
-  type StorageFailure,
-  StoreMoved
-} from "../../src/sqlite/Database.ts"
+import { Busy, Database, type Durability, type StorageFailure, StoreMoved } from "../../src/sqlite/Database.ts"
 import { AuthorityLocation, prepareLocation } from "./Location.ts"
 import { baseMigrations } from "./Schema.ts"
 import { movedModule, SqliteAuthority } from "./SqliteAuthority.ts"
@@ -56,27 +49,6 @@ export type OpenError = AuthorityLocation | Busy | StoreMoved | StorageFailure
  */
 export const checkpointPages = 4000
 
-/** Two processes that open a new file at once meet in the switch to WAL: try again, without holding the event loop. */
-const openRetrying = async (path: string, durability: Durability | undefined, boundMs: number): Promise<Database> => {
-  const start = performance.now()
-  for (;;) {
-    try {
-      return Database.open(path, { checkpointPages, ...(durability === undefined ? {} : { durability }) })
-    } catch (error) {
-      const waitedMs = performance.now() - start
-      if (!isBusyError(error)) throw error
-      if (waitedMs > boundMs) {
-        throw new Busy({
-          message: `The authority stayed locked by another process for ${Math.round(waitedMs)} ms.`,
-          remedy: "Nothing was done. Open it again, or find out which process holds it.",
-          waitedMs
-        })
-      }
-      await new Promise((resolve) => setTimeout(resolve, 2 + Math.random() * 10))
-    }
-  }
-}
-
 /** A copy beside the file, named after what it was before. Kept: removing it is the owner's decision. */
 const backup = (db: Database, path: string, was: string): void => {
   const copy = join(dirname(path), `authority.${was}.${Date.now()}.backup.db`)
@@ -92,7 +64,9 @@ export const openAuthority = async (options: OpenAuthorityOptions): Promise<Sqli
   const path = prepareLocation(options.directory)
   const modules = options.modules ?? [workModule]
   const boundMs = options.busyBoundMs ?? 5000
-  const db = await openRetrying(path, options.durability, boundMs)
+  const { durability } = options
+  const opening = { checkpointPages, ...(durability === undefined ? {} : { durability }) }
+  const db = await Database.openWithRetry(path, opening, boundMs)
   try {
     const version = db.userVersion()
     if (version > 0 && version < baseMigrations.length) backup(db, path, `base-${version}`)

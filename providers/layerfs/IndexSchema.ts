@@ -4,7 +4,7 @@
  * weighs more than the packs it describes; every released shape is reached by a migration. Rules: L1, L8, L11, W23, G75.
  */
 import { existsSync } from "node:fs"
-import { Database, type Durability, type Migration, type Row, StoreMoved } from "../../src/sqlite/Database.ts"
+import { Database, type Durability, type Migration, type Row, StoreMoved, whenFree } from "../../src/sqlite/Database.ts"
 import { defineRowSum, sumAllRows } from "./RowSums.ts"
 
 /** The version of the whole on-disk format: index and packs. 2 came with frames, 3 with patches; packs of before stay readable. */
@@ -147,14 +147,16 @@ const newerFormat = (format: number): StoreMoved =>
 /** Opens `index.db`, made and migrated when needed. Rejects with `Busy`, `StorageFailure`, `StoreMoved`. */
 export const openIndex = async (path: string, durability: Durability, storeId: () => string): Promise<Database> => {
   if (existsSync(path)) {
-    const seen = Database.open(path, { readOnly: true })
-    try {
-      refuseForeign(seen)
-    } finally {
-      seen.close()
-    }
+    await whenFree(() => {
+      const seen = Database.open(path, { readOnly: true })
+      try {
+        refuseForeign(seen)
+      } finally {
+        seen.close()
+      }
+    })
   }
-  const db = Database.open(path, { durability, checkpointPages })
+  const db = await Database.openWithRetry(path, { durability, checkpointPages })
   defineRowSum(db)
   db.raw.exec(`PRAGMA cache_size = -${cacheKib}`)
   try {

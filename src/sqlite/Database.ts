@@ -79,6 +79,38 @@ export const toStorageFailure = (error: unknown): StorageFailure => {
   return new StorageFailure({ message: `SQLite: ${e.message ?? "error"}`, remedy: storageRemedy(errcode), errcode })
 }
 
+const defaultBoundMs = 5000
+
+/**
+ * Does what needs the file to be free; asynchronous backoff while another process holds it, up to `boundMs`. Rejects with `Busy` (nothing
+ * done), `StorageFailure`, or whatever `fn` threw.
+ */
+export const whenFree = async <A>(fn: () => A, boundMs = defaultBoundMs): Promise<A> => {
+  const start = performance.now()
+  let delay = 1
+  for (;;) {
+    try {
+      return fn()
+    } catch (error) {
+      if (!isBusyError(error)) {
+        if ((error as { code?: string }).code === "ERR_SQLITE_ERROR") throw toStorageFailure(error)
+        throw error
+      }
+      const waitedMs = performance.now() - start
+      if (waitedMs > boundMs) {
+        throw new Busy({
+          message: `The store stayed locked by another process for ${Math.round(waitedMs)} ms.`,
+          remedy: "Nothing was done. Repeat the same call, or find out which process holds the store.",
+          waitedMs
+        })
+      }
+      // Jitter keeps several waiting processes from meeting again at the same moment.
+      await new Promise((resolve) => setTimeout(resolve, delay * (0.5 + Math.random())))
+      delay = Math.min(delay * 2, 50)
+    }
+  }
+}
+
 /** An open file. Statements are prepared once per text and kept. */
 export class Database {
   readonly raw: DatabaseSync
@@ -109,6 +141,23 @@ export class Database {
     } catch (error) {
       throw toStorageFailure(error)
     }
+  }
+
+  /**
+   * `open`, tried again like `transactWithRetry`: two processes that open a new file at once meet in the switch to WAL, and the log of a
+   * killed one is read back under a lock. Rejects with `Busy` (nothing done), `StorageFailure`.
+   */
+  static openWithRetry(path: string, options: OpenOptions = {}, boundMs = defaultBoundMs): Promise<Database> {
+    return whenFree(() => {
+      const db = Database.open(path, options)
+      try {
+        db.userVersion()
+        return db
+      } catch (error) {
+        db.close()
+        throw error
+      }
+    }, boundMs)
   }
 
   /** A prepared statement, cached by its text. */
@@ -185,30 +234,8 @@ export class Database {
    * `transact`, retried with asynchronous backoff while another process holds the file, up to `boundMs` (default 5 s).
    * Rejects with `Busy` (nothing done), `StorageFailure`, or whatever `fn` threw.
    */
-  async transactWithRetry<A>(fn: () => A, boundMs = 5000): Promise<A> {
-    const start = performance.now()
-    let delay = 1
-    for (;;) {
-      try {
-        return this.transact(fn)
-      } catch (error) {
-        if (!isBusyError(error)) {
-          if ((error as { code?: string }).code === "ERR_SQLITE_ERROR") throw toStorageFailure(error)
-          throw error
-        }
-        const waitedMs = performance.now() - start
-        if (waitedMs > boundMs) {
-          throw new Busy({
-            message: `The store stayed locked by another process for ${Math.round(waitedMs)} ms.`,
-            remedy: "Nothing was done. Repeat the same call, or find out which process holds the store.",
-            waitedMs
-          })
-        }
-        // Jitter keeps several waiting processes from meeting again at the same moment.
-        await new Promise((resolve) => setTimeout(resolve, delay * (0.5 + Math.random())))
-        delay = Math.min(delay * 2, 50)
-      }
-    }
+  transactWithRetry<A>(fn: () => A, boundMs = defaultBoundMs): Promise<A> {
+    return whenFree(() => this.transact(fn), boundMs)
   }
 
   /**

@@ -121,6 +121,9 @@ describe("overlay", () => {
       }
       expect(await failure(workspace.exec("true"))).toMatchObject({ _tag: "WorkspaceClosed", state: "interrupted" })
       expect(await failure(workspace.checkpoint())).toMatchObject({ _tag: "WorkspaceClosed", state: "interrupted" })
+      // Whoever opened it is there still and ends it: until then it is nobody else's to take, also on the way of a plain close.
+      expect(await run(provider.left)).toEqual([])
+      expect(await failure(provider.discardLeft(workspace.id, "no"))).toMatchObject({ _tag: "RefNotFound" })
       return workspace.id
     })
     expect((await run(provider.left)).map((left) => left.id)).toEqual([id])

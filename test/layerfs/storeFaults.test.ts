@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { expect, it, vi } from "vitest"
+import { openStoreDirectories } from "../../providers/layerfs/StoreDirectory.ts"
 import { open, scratch } from "./storeFixture.ts"
 import { unsound } from "./soundness.ts"
 import { child, killGround } from "./storeKills.ts"
@@ -83,6 +84,17 @@ it("L12 while another process holds the store for a long write, a store is opene
   expect(await store.call("findOperation", { operationId: "op_x_0" })).toBe(null)
   expect((await logOf(store, branch)).length).toBe(1)
   expect(await unsound(store)).toEqual([])
+})
+
+it("L12 a new store that another process is just making is waited for, and opens when that one is done", async () => {
+  const directory = join(scratch(), "s")
+  const { index } = openStoreDirectories(directory)
+  const rival = new DatabaseSync(index)
+  rival.exec("BEGIN EXCLUSIVE")
+  const opening = open(directory)
+  const released = new Promise((resolve) => setTimeout(resolve, 400)).then(() => rival.close())
+  expect(await (await opening).call("stats", {})).toMatchObject({ commits: 0 })
+  await released
 })
 
 it("L12 reads at a ref go on while this process imports and another one commits", async () => {

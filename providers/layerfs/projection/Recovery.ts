@@ -47,8 +47,11 @@ const holderLives = (row: WorkspaceRow): boolean =>
   row.holderStart !== null &&
   startTimeOf(row.holderPid) === row.holderStart
 
-/** True when the row speaks of pids that mean nothing here: another pid namespace of this boot, a container for example. */
-const outOfSight = (row: WorkspaceRow): boolean => row.owner !== undefined && isAlive(row.owner) === "unknown"
+/**
+ * True when whoever opened the workspace has not been seen dead: it ends it, and between the end of its processes and the row that says
+ * so nobody else may take it for left. Pids of another pid namespace of this boot, a container for example, mean nothing here.
+ */
+const ownerMayLive = (row: WorkspaceRow): boolean => row.owner !== undefined && isAlive(row.owner) !== false
 
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
@@ -73,7 +76,7 @@ const settleOrphans = async (rows: readonly WorkspaceRow[]): Promise<void> => {
 
 const stateOf = (row: WorkspaceRow): LeftWorkspace["state"] | undefined => {
   if (row.state === "kept" || row.state === "quarantined") return row.state
-  return row.state === "open" && !outOfSight(row) && !holderLives(row) ? "interrupted" : undefined
+  return row.state === "open" && !ownerMayLive(row) && !holderLives(row) ? "interrupted" : undefined
 }
 
 /** Nobody is named, because the removal was nearly done when its process was killed: nothing is in it, or its row is closed. */
