@@ -48,12 +48,15 @@ const exists = (path: string): Promise<boolean> =>
     () => false
   )
 
+/** Not broken off: what an interruption leaves running would write behind the back of whoever cleans up. */
+const step = <A>(make: () => Promise<A>): Effect.Effect<A> => Effect.uninterruptible(Effect.promise(make))
+
 /** `cp -a` with reflinks where the file system has them; Node's own copy where there is no such program. */
 const copyTree = (from: string, to: string): Effect.Effect<void> =>
   run(["cp", "-a", "--reflink=auto", "--no-target-directory", from, to]).pipe(
     Effect.flatMap((result) => (result.code === 0 ? Effect.void : Effect.fail(result))),
     Effect.catch(() =>
-      Effect.promise(async () => {
+      step(async () => {
         await rm(to, { recursive: true, force: true })
         await cp(from, to, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true })
       })
@@ -92,24 +95,26 @@ export const provideDependencies = <E, R>(
     }
     const mine = Deferred.makeUnsafe<void>()
     underWay.set(template, mine)
+    const half = `${template}.${process.pid}.half`
+    const removeHalf = (): Promise<void> => rm(half, { recursive: true, force: true, maxRetries: 3 })
     const made = Effect.gen(function* () {
       if (!(yield* install)) return "failed" as const
-      const half = `${template}.${process.pid}.half`
-      yield* Effect.promise(() => rm(half, { recursive: true, force: true }))
+      yield* step(removeHalf)
       for (const directory of spec.directories) {
         const from = join(checkout, directory)
         if (!(yield* Effect.promise(() => exists(from)))) continue
-        yield* Effect.promise(() => mkdir(dirname(join(half, directory)), { recursive: true }))
+        yield* step(() => mkdir(dirname(join(half, directory)), { recursive: true }))
         yield* copyTree(from, join(half, directory))
       }
       crashPoint("dependencies.copied")
       // Another process may have been quicker; its template is as good.
-      yield* Effect.promise(() => rename(half, template).catch(() => rm(half, { recursive: true, force: true })))
+      yield* step(() => rename(half, template).catch(removeHalf))
       return "installed" as const
     })
     return yield* Effect.ensuring(
       made,
-      Effect.suspend(() => {
+      // Interrupted, it leaves no half either; those of killed processes are swept.
+      Effect.flatMap(Effect.promise(removeHalf), () => {
         underWay.delete(template)
         return Deferred.succeed(mine, undefined)
       })

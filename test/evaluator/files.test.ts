@@ -140,3 +140,28 @@ test("E16 clean dependencies are installed once for each state of their deciding
   assert.deepEqual([most, installs], [1, 5])
   assert.equal(await Effect.runPromise(provide("h", "three")), "installed")
 })
+
+test("W12 E16 an install that is interrupted while it is copied leaves no half template, and the next one installs", async () => {
+  const place = newPlace()
+  const spec = { install: ["install"], decidedBy: ["lock"], directories: ["deps"] } as const
+  const clean = join(place, "scratch", "clean")
+  const provide = (name: string) => {
+    const checkout = join(place, name)
+    mkdirSync(join(checkout, "deps"), { recursive: true })
+    writeFileSync(join(checkout, "lock"), "one")
+    for (let n = 0; n < 3000; n += 1) writeFileSync(join(checkout, "deps", String(n)), "x")
+    return provideDependencies(spec, checkout, join(place, "scratch"), Effect.succeed(true))
+  }
+  const begun = (): boolean => existsSync(clean) && readdirSync(clean).length > 0
+  const stop = new AbortController()
+  const cut = Effect.runPromise(provide("a"), { signal: stop.signal }).catch(() => "interrupted")
+  const watch = setInterval(() => {
+    if (begun()) stop.abort()
+  }, 1)
+  const ended = await cut
+  clearInterval(watch)
+  // A copy that was quicker than the look at it was no interruption.
+  assert.deepEqual(readdirSync(clean).length, ended === "interrupted" ? 0 : 1)
+  assert.equal(await Effect.runPromise(provide("b")), ended === "interrupted" ? "installed" : "copied")
+  assert.deepEqual(readdirSync(join(clean, readdirSync(clean)[0]!, "deps")).length, 3000)
+})
