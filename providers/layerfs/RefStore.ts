@@ -98,8 +98,8 @@ export interface RefStore {
    * They are of different branches.
    */
   readonly addCommits: (inputs: readonly AddCommit[]) => Promise<boolean>
-  /** One row, one fsync (L1). */
-  readonly fork: (row: BranchRow, operationId: string | undefined) => Promise<void>
+  /** One row, one fsync (L1). With nothing written it answers what the operation answered before. */
+  readonly fork: (row: BranchRow, operationId: string | undefined) => Promise<{ readonly result: unknown } | undefined>
   /**
    * One transaction: the head moved from `from`, and the move in the undo log. Answers its number there; with nothing written the actual
    * head when that is another one, or what the operation answered before.

@@ -258,13 +258,17 @@ export class SqliteRefs implements RefStore {
   }
 
   /** One transaction, so one fsync, whatever the size of the tree (L1). */
-  async fork(row: BranchRow, operationId: string | undefined): Promise<void> {
-    await this.#db.transactWithRetry(() => {
+  async fork(row: BranchRow, operationId: string | undefined): Promise<{ readonly result: unknown } | undefined> {
+    const repeated = await this.#db.transactWithRetry(() => {
+      // As in `#add`.
+      const before = operationId === undefined ? undefined : this.operation(operationId)
+      if (before !== undefined) return before
       this.#insertBranch(row)
       if (operationId !== undefined) this.#insertOperation(operationId, row.head, { branch: row.id })
       crashPoint("layerfs.fork.inTransaction")
     })
     crashPoint("layerfs.fork.committed")
+    return repeated
   }
 
   moveHead(move: NewMove, result: (number: number) => unknown): Promise<Moved> {

@@ -46,7 +46,7 @@ import { readBranches, readLog } from "./history/Log.ts"
 import { moveHead, readUndoLog, rewind } from "./history/Moves.ts"
 import type { History } from "./history/Question.ts"
 import { refNotFound } from "./RefNotFound.ts"
-import type { CommitRow } from "./RefStore.ts"
+import type { BranchRow, CommitRow } from "./RefStore.ts"
 import { SqliteRefs } from "./SqliteRefs.ts"
 import type { Calls, FoundEntry } from "./StoreCalls.ts"
 import { StoredTrees } from "./StoredTrees.ts"
@@ -229,17 +229,18 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
   const diffs = new DiffPages()
   const bounded = new Bounded()
   const fork: Calls["fork"] = async ({ from, name, operationId }) => {
-    const repeated = operationId === undefined ? undefined : refs.operation(operationId)
-    if (repeated !== undefined) {
-      const { branch, ...rest } = repeated.result as { readonly branch?: string }
+    const answered = (result: unknown): BranchRow => {
+      const { branch, ...rest } = result as { readonly branch?: string }
       const row = branch === undefined || Object.keys(rest).length > 0 ? undefined : refs.branch(branch)
       if (row === undefined || row.base !== from) throw operationUsed(operationId!)
       return row
     }
+    const known = operationId === undefined ? undefined : refs.operation(operationId)
+    if (known !== undefined) return answered(known.result)
     const commit = store.resolve(from)
     const row = { id: newId("branch"), project: commit.project, name, base: from, head: commit.id }
-    await refs.fork(row, operationId)
-    return row
+    const repeated = await refs.fork(row, operationId)
+    return repeated === undefined ? row : answered(repeated.result)
   }
   return {
     storeId: () => refs.storeId(),
