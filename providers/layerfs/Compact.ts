@@ -233,7 +233,7 @@ class UnitRun {
         : undefined) ?? {
         bytes: wholeFrame(raw, level),
         depth: 0,
-        cost: raw.length
+        cost: costOf(raw.length, false)
       }
       newer = { line, version, id, depth: frame.depth, cost: frame.cost, raw, at: this.#openBytes }
       this.#open.push({ object, bytes: frame.bytes })

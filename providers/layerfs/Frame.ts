@@ -20,8 +20,12 @@ import { applyPatch, patchPayload, varint, VarintReader, zstdMagic as magic } fr
 export const chainBytes = 4 * 1024 * 1024
 /** Deltas that a commit puts one on another at most: 0.1 ms each to read (04, the spikes). */
 export const chainDepth = 32
-/** A reader refuses chains longer than this: only damage or malice makes one. A compaction may have put its own chain below. */
+/**
+ * A reader refuses chains longer than this, and more frames for one object: only damage or malice makes them. A commit's own are 500 at
+ * most, whatever is built on several bases; a compaction may have put a chain of its own below each of them.
+ */
 export const longestChain = 1000
+export const mostFrames = 50_000
 
 const largest = 64 * 1024 * 1024
 const [plain, zstd, onId, onPlace, patchOfIds, patchOfPlace] = [0, 1, 2, 3, 4, 5]
@@ -42,8 +46,11 @@ export interface Frame {
   readonly headLength: number
 }
 
+/** What the smallest frame costs, so that they are 500 at most. */
+const frameCost = Math.ceil(chainBytes / 500)
+
 /** What opening a frame adds to a chain's cost: a patch is copied, which is some ten times faster than zstd. */
-export const costOf = (length: number, isPatch: boolean): number => (isPatch ? length >> 3 : length)
+export const costOf = (length: number, isPatch: boolean): number => Math.max(frameCost, isPatch ? length >> 3 : length)
 
 /** The window must hold base and object, or the base's far end is out of reach (RFC 8878, 3.1.1.1.2). */
 const windowFor = (bytes: number): number => Math.min(27, Math.max(10, Math.ceil(Math.log2(bytes))))

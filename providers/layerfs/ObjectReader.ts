@@ -10,7 +10,7 @@ import type { Digest } from "../../src/base/Digest.ts"
 import { ObjectDamaged } from "../../src/workspace/WorkspaceError.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
 import { ByteCache } from "./ByteCache.ts"
-import { costOf, type Frame, longestChain, openFrame, parseFrame } from "./Frame.ts"
+import { costOf, type Frame, longestChain, mostFrames, openFrame, parseFrame } from "./Frame.ts"
 import { openGroup } from "./Group.ts"
 import { idOf, idToBytes } from "./ObjectId.ts"
 import type { Place } from "./ObjectStore.ts"
@@ -131,11 +131,11 @@ export class ObjectReader {
 
   /** The bytes at a place, not compared with any id; undefined when they cannot be had. */
   decodeAt(place: Place, find: Find = this.#find): Decoded | undefined {
-    return this.#decode(place, find, { frames: longestChain })
+    return this.#decode(place, find, { frames: mostFrames }, 0)
   }
 
-  /** `left` bounds the frames that are opened, all bases together. */
-  #decode(place: Place, find: Find, left: { frames: number }): Decoded | undefined {
+  /** `left` bounds the frames that are opened, all bases together; `above` are those that wait for this one. */
+  #decode(place: Place, find: Find, left: { frames: number }, above: number): Decoded | undefined {
     const chain: { readonly key: string; readonly frame: Frame }[] = []
     let decoded: Decoded | undefined
     for (let at = place; decoded === undefined; ) {
@@ -149,12 +149,12 @@ export class ObjectReader {
       decoded = this.#frames.get(key)
       if (decoded !== undefined) break
       const frame = this.#frame(at)
-      if (frame === undefined || --left.frames < 0) return undefined
+      if (frame === undefined || --left.frames < 0 || above + chain.length >= longestChain) return undefined
       chain.push({ key, frame })
       const { base } = frame
       if (base === undefined) break
       if ("ids" in base && base.ids.length > 1) {
-        decoded = this.#joined(base.ids, find, left)
+        decoded = this.#joined(base.ids, find, left, above + chain.length)
         if (decoded === undefined) return undefined
         break
       }
@@ -177,11 +177,11 @@ export class ObjectReader {
   }
 
   /** Several bases, one behind the other. */
-  #joined(ids: readonly Digest[], find: Find, left: { frames: number }): Decoded | undefined {
+  #joined(ids: readonly Digest[], find: Find, left: { frames: number }, above: number): Decoded | undefined {
     const parts: Decoded[] = []
     for (const id of ids) {
       const place = find(id)
-      const part = place === undefined ? undefined : this.#decode(place, find, left)
+      const part = place === undefined ? undefined : this.#decode(place, find, left, above)
       if (part === undefined) return undefined
       parts.push(part)
     }

@@ -103,7 +103,8 @@ export class ObjectWriter implements ObjectStore {
     const likes = typeof like === "string" ? [like] : (like?.slice(0, mostBases) ?? [])
     if (likes.length > 0 && this.#writeDelta(kind, id, bytes, likes)) return
     const object = { id, kind, bytes, depth: 0, cost: bytes.length }
-    if (kind === "chunk") return this.#addFrame(object, wholeFrame(bytes, level))
+    if (kind === "chunk")
+      return this.#addFrame({ ...object, cost: costOf(bytes.length, false) }, wholeFrame(bytes, level))
     if (this.#openBytes > 0 && this.#openBytes + bytes.length > groupTarget) this.#seal()
     this.#open.push(object)
     this.#openBytes += bytes.length

@@ -16,6 +16,7 @@ import type { Digest } from "../../src/base/Digest.ts"
 import { seed as seedOf } from "../governance/authority.ts"
 import { atEnd, scratch } from "./storeFixture.ts"
 import { seededRandom } from "../seededRandom.ts"
+import { seeded } from "./contentMemory.ts"
 
 /** An index, one pack with its writer, and readers that begin with nothing in memory. */
 const ground = async () => {
@@ -118,6 +119,40 @@ describe("deltas", () => {
       "ObjectDamaged",
       "ObjectDamaged"
     ])
+  })
+
+  it("L10 C21 objects of several bases, each built on several again, are read by whoever knows nothing of them", async () => {
+    const { writer, commit, fresh } = await ground()
+    const edited = (bytes: Buffer, n: number): Buffer => {
+      const next = Buffer.from(bytes)
+      next.writeUInt32LE(n, 1040)
+      next.writeUInt32LE(n, 1052)
+      return next
+    }
+    let count = 0
+    const write = (bytes: Buffer, like?: Digest | readonly Digest[]) => {
+      const made = edited(bytes, (count += 1))
+      return { id: writer.write("chunk", made, like), bytes: made }
+    }
+    // 256 chains of twenty edits, then two become one until it is one.
+    let level = Array.from({ length: 256 }, (_, n) => {
+      let one = write(seeded(n, 2100))
+      for (let edit = 0; edit < 20; edit += 1) one = write(one.bytes, one.id)
+      return one
+    })
+    commit()
+    const joined: Digest[] = []
+    while (level.length > 1) {
+      level = level.flatMap((a, n) => {
+        const b = level[n + 1]
+        if (n % 2 === 1 || b === undefined) return []
+        return [write(Buffer.concat([a.bytes.subarray(0, 1050), b.bytes.subarray(1050)]), [a.id, b.id])]
+      })
+      joined.push(...level.map(({ id }) => id))
+    }
+    commit()
+    const unread = joined.filter((id) => code(() => void fresh().read(id)) !== undefined)
+    expect(unread).toEqual([])
   })
 
   it("L10 C21 a ring of bases, which only malice can make, ends as damage", async () => {
