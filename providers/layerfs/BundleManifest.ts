@@ -24,6 +24,15 @@ const decodeActor = Schema.decodeUnknownResult(
   )
 )
 
+/** As the index gives back what it is given. */
+const Text = Schema.String.check(
+  Schema.makeFilter((text: string) => !/\p{Surrogate}/u.test(text) || "No text: half of a character")
+)
+/** Milliseconds as a `Date` has them. Commits that grow from one of these count on from it, and stay numbers that can be read. */
+const Time = Schema.Int.check(
+  Schema.makeFilter((ms: number) => Math.abs(ms) <= 8.64e15 || "No time that a clock shows")
+)
+
 /** A commit's row, ids and all, so that it is the same commit elsewhere. */
 const BundleCommit = Schema.Struct({
   id: Id("commit"),
@@ -31,13 +40,11 @@ const BundleCommit = Schema.Struct({
   second_parent: Schema.NullOr(Id("commit")),
   root: Hex,
   times: Hex,
-  message: Schema.String,
-  at: Schema.Int,
-  dated: Schema.Int,
-  operation: Schema.String,
-  actor: Schema.String.check(
-    Schema.makeFilter((text: string) => Result.isSuccess(decodeActor(text)) || "No actor as JSON")
-  ),
+  message: Text,
+  at: Time,
+  dated: Time,
+  operation: Text,
+  actor: Text.check(Schema.makeFilter((text: string) => Result.isSuccess(decodeActor(text)) || "No actor as JSON")),
   live: Schema.Literals([0, 1])
 })
 export type BundleCommit = typeof BundleCommit.Type
@@ -49,7 +56,7 @@ export const commitColumns =
 const Manifest = Schema.Struct({
   /** The store that it was made of. */
   store: Schema.String,
-  project: Schema.Struct({ id: Id("project"), name: Schema.String }),
+  project: Schema.Struct({ id: Id("project"), name: Text }),
   /** The commit that was asked for. */
   head: Id("commit"),
   /** Whether the ancestors of the head are in it. */

@@ -4,7 +4,7 @@
  * an operating system's error becomes `FileSystemFailure`, anything else stays the defect that it is. Rules: 01 "Errors".
  */
 import { isCoppiceError } from "../../src/base/CoppiceError.ts"
-import { Busy, StorageFailure, StoreMoved, toStorageFailure } from "../../src/sqlite/Database.ts"
+import { Busy, isUnreadableNumber, StorageFailure, StoreMoved, toStorageFailure } from "../../src/sqlite/Database.ts"
 import { FileSystemFailure, workspaceErrors } from "../../src/workspace/WorkspaceError.ts"
 
 const classes: Readonly<Record<string, new (fields: never) => Error>> = {
@@ -29,7 +29,7 @@ export const systemFailure = (error: NodeJS.ErrnoException): FileSystemFailure =
 export const typed = (error: unknown): unknown => {
   if (isCoppiceError(error)) return error
   const code = (error as NodeJS.ErrnoException)?.code
-  if (code === "ERR_SQLITE_ERROR") return toStorageFailure(error)
+  if (code === "ERR_SQLITE_ERROR" || isUnreadableNumber(error)) return toStorageFailure(error)
   if (typeof code === "string" && (error as NodeJS.ErrnoException).syscall !== undefined) {
     return systemFailure(error as NodeJS.ErrnoException)
   }

@@ -8,7 +8,7 @@ import { closeSync, fstatSync, openSync } from "node:fs"
 import { join } from "node:path"
 import type { Digest } from "../../src/base/Digest.ts"
 import { ObjectDamaged } from "../../src/workspace/WorkspaceError.ts"
-import type { Database } from "../../src/sqlite/Database.ts"
+import { type Database, StorageFailure } from "../../src/sqlite/Database.ts"
 import { ByteCache } from "./ByteCache.ts"
 import { costOf, type Frame, longestChain, mostFrames, openFrame, parseFrame } from "./Frame.ts"
 import { openGroup } from "./Group.ts"
@@ -82,13 +82,19 @@ export class ObjectReader {
     return this.#decodedBytes
   }
 
+  /** Undefined also where its row is damaged. */
   place(id: Digest): Place | undefined {
-    const row = this.#db.get(
-      `SELECT g.pack, g.offset AS groupOffset, g.length AS groupLength, g.framed, o.offset, o.length
-       FROM objects o JOIN groups g ON g.id = o.grp WHERE o.id = ?`,
-      idToBytes(id)
-    )
-    return row === undefined ? undefined : placeOf(row)
+    try {
+      const row = this.#db.get(
+        `SELECT g.pack, g.offset AS groupOffset, g.length AS groupLength, g.framed, o.offset, o.length
+         FROM objects o JOIN groups g ON g.id = o.grp WHERE o.id = ?`,
+        idToBytes(id)
+      )
+      return row === undefined ? undefined : placeOf(row)
+    } catch (error) {
+      if (error instanceof StorageFailure) return undefined
+      throw error
+    }
   }
 
   /** Same for many: one look at the index for all costs half of one look each. */
@@ -246,7 +252,7 @@ export class ObjectReader {
 
   /** What there is in all. */
   totals(): { readonly totalFiles: number; readonly totalBytes: number } {
-    const row = this.#db.get("SELECT count(*) AS objects, coalesce(sum(length), 0) AS bytes FROM objects")
+    const row = this.#db.get("SELECT count(*) AS objects, total(length) AS bytes FROM objects")
     return { totalFiles: Number(row?.["objects"] ?? 0), totalBytes: Number(row?.["bytes"] ?? 0) }
   }
 

@@ -144,8 +144,13 @@ export class PackAppender {
   }
 }
 
+/** No pack is as long, and nothing in one: a row that says so is damaged. */
+const farthest = 2 ** 40
+const longest = 256 * 1024 * 1024
+
 /** Reads exactly `length` bytes, or fewer where the file ends. */
 export const readAt = (fd: number, offset: number, length: number): Buffer => {
+  if (!(offset >= 0 && offset <= farthest && length >= 0 && length <= longest)) return Buffer.alloc(0)
   const bytes = Buffer.allocUnsafe(length)
   let done = 0
   while (done < length) {
@@ -171,6 +176,10 @@ export const hasPackHeader = (fd: number): boolean => packFormat(fd) !== undefin
 export const hasAbandonedPacks = (db: Database): boolean =>
   db.all("SELECT writer FROM packs WHERE writer IS NOT NULL").some((row) => isDead(String(row["writer"])))
 
+/** Where the last group of a pack ends. A row that says less is damaged: what lies behind it is not cut, and nobody appends there. */
+const groupsEnd = (db: Database, pack: number): number =>
+  Number(db.get("SELECT offset + length AS n FROM groups WHERE pack = ? ORDER BY id DESC LIMIT 1", pack)?.["n"] ?? 0)
+
 /**
  * Frees the packs of writers that have ended (dead ones, when nothing else is said) and cuts what those left behind unindexed; a pack
  * that got no byte goes. Inside the caller's transaction.
@@ -179,7 +188,7 @@ export const reclaimPacks = (db: Database, directory: string, hasEnded: (writer:
   for (const row of db.all("SELECT id, length, writer FROM packs WHERE writer IS NOT NULL")) {
     if (!hasEnded(String(row["writer"]))) continue
     const id = Number(row["id"])
-    const length = Number(row["length"])
+    const length = Math.max(Number(row["length"]), groupsEnd(db, id))
     const path = join(directory, packName(id))
     if (length === 0) rmSync(path, { force: true })
     else cutTail(path, length)
@@ -233,7 +242,7 @@ export const acquirePack = async (db: Database, directory: string, writer: strin
     const free = db
       .all("SELECT id, length FROM packs WHERE writer IS NULL AND compacted = 0 AND length < ? ORDER BY id", sealAt)
       .map((row) => ({ id: Number(row["id"]), length: Number(row["length"]) }))
-      .find((pack) => isAppendable(join(directory, packName(pack.id)), pack.length))
+      .find(({ id, length }) => length >= groupsEnd(db, id) && isAppendable(join(directory, packName(id)), length))
     if (free !== undefined) {
       db.run("UPDATE packs SET writer = ? WHERE id = ?", writer, free.id)
       return free

@@ -1,7 +1,7 @@
 /**
  * A sum beside every row that is written once: who said what when is no object with an id, and a bit that flips in it is still sound SQLite.
  * Promise: a column that is summed and changed outside of Coppice is found by `verify` and named by table and key; what may change later
- * (a branch's head, what a project weighs) is held against the rows that it names. Against accidents: whoever can write the file can
+ * (a branch's head, how long a pack is) is held against the rows that it names or that name it. Against accidents: whoever can write the file can
  * write the sum. Rules: L10.
  */
 import { hash } from "node:crypto"
@@ -46,7 +46,12 @@ const rowSum = (...values: readonly unknown[]): Uint8Array =>
 
 /** Makes SQL's `row_sum(…)` known to a connection that writes such rows or verifies them. */
 export const defineRowSum = ({ raw }: Database): void => {
-  raw.function("row_sum", { deterministic: true, varargs: true }, rowSum as (...values: unknown[]) => Uint8Array)
+  // Whole numbers of any size: a bit may have flipped in one.
+  raw.function(
+    "row_sum",
+    { deterministic: true, varargs: true, useBigIntArguments: true },
+    rowSum as (...values: unknown[]) => Uint8Array
+  )
 }
 
 const sumOf = ({ columns }: Summed): string => `row_sum(${columns.join(", ")})`
@@ -77,7 +82,9 @@ const keyOf = (row: Row): string => Object.values(row).map(String).join(" ")
 export const changedRows = (db: Database): string[] => {
   const changed = summed.flatMap((one) =>
     db
-      .all(`SELECT ${one.key.join(", ")} FROM ${one.table} WHERE sum IS NOT ${sumOf(one)} LIMIT ${most}`)
+      .all(
+        `SELECT ${one.key.map((key) => `CAST(${key} AS TEXT) AS ${key}`).join(", ")} FROM ${one.table} WHERE sum IS NOT ${sumOf(one)} LIMIT ${most}`
+      )
       .map((row) => `${one.table}: the row of ${keyOf(row)} is not as it was written`)
   )
   const missing = (table: string, key: string, column: string): string[] =>
@@ -87,5 +94,11 @@ export const changedRows = (db: Database): string[] => {
          WHERE NOT EXISTS (SELECT 1 FROM commits c WHERE c.id = t.${column}) LIMIT ${most}`
       )
       .map((row) => `${table}: ${String(row["key"])} names the commit ${String(row["missing"])}, which is not there`)
-  return [...changed, ...missing("branches", "id", "head"), ...missing("pins", "key", "commit_id")]
+  const short = db
+    .all(
+      `SELECT p.id FROM (SELECT pack, max(offset + length) AS end FROM groups GROUP BY pack) g JOIN packs p ON p.id = g.pack
+       WHERE p.length < g.end LIMIT ${most}`
+    )
+    .map((row) => `packs: the row of ${keyOf(row)} says that the pack ends before what lies in it`)
+  return [...changed, ...short, ...missing("branches", "id", "head"), ...missing("pins", "key", "commit_id")]
 }

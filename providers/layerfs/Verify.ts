@@ -40,8 +40,8 @@ interface Damage {
 const unreferenced = (db: Database): number =>
   Number(
     db.get(
-      `SELECT (SELECT coalesce(sum(max(length - ${packHeaderLength}, 0)), 0) FROM packs) -
-              (SELECT coalesce(sum(length), 0) FROM groups) AS n`
+      `SELECT (SELECT total(max(length - ${packHeaderLength}, 0)) FROM packs) -
+              (SELECT total(length) FROM groups) AS n`
     )?.["n"] ?? 0
   )
 
@@ -149,7 +149,7 @@ const sizeOf = (path: string): number => {
 }
 
 export const readStats = (db: Database, directories: StoreDirectories, quota: StoreQuota): StoreStats => {
-  const sum = (sql: string): number => Number(db.get(`SELECT coalesce(sum(length), 0) AS n FROM ${sql}`)?.["n"] ?? 0)
+  const sum = (sql: string): number => Number(db.get(`SELECT total(length) AS n FROM ${sql}`)?.["n"] ?? 0)
   const uniqueBytes = sum("objects")
   const storedBytes = sum("packs")
   const indexBytes = sizeOf(directories.index) + sizeOf(`${directories.index}-wal`)

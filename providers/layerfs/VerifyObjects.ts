@@ -20,16 +20,22 @@ export interface PackedStore {
 
 type ObjectRow = readonly [hex: string, kind: number, group: number, offset: number, length: number]
 
+/** Columns of numbers; one that is damaged as a number that can be read, at which nothing lies. */
+const numbers = (...columns: readonly string[]): string =>
+  columns.map((one) => `iif(${one} BETWEEN 0 AND ${Number.MAX_SAFE_INTEGER}, ${one}, -1) AS ${one}`).join(", ")
+
 /** Every object in the order of the packs. Not one row after the other: an open statement would hide what a compaction moves. */
 const objectRows = (db: Database): readonly ObjectRow[] => {
-  const statement = db.raw.prepare("SELECT lower(hex(id)), kind, grp, offset, length FROM objects ORDER BY grp, offset")
+  const statement = db.raw.prepare(
+    `SELECT lower(hex(id)), ${numbers("kind", "grp", "offset", "length")} FROM objects o ORDER BY o.grp, o.offset`
+  )
   statement.setReturnArrays(true)
   return statement.all() as unknown as readonly ObjectRow[]
 }
 
 const groupRows = (db: Database): ReadonlyMap<number, Group> =>
   new Map(
-    db.all("SELECT id, pack, offset, length, framed FROM groups").map((row) => [
+    db.all(`SELECT ${numbers("id", "pack", "offset", "length", "framed")} FROM groups`).map((row) => [
       Number(row["id"]),
       {
         pack: Number(row["pack"]),

@@ -57,6 +57,9 @@ export const isBusyError = (error: unknown): boolean => {
   return typeof code === "number" && ((code & 0xff) === 5 || (code & 0xff) === 6)
 }
 
+/** SQLITE_CORRUPT. */
+const corrupt = 11
+
 const storageRemedy = (errcode: number): string => {
   switch (errcode & 0xff) {
     case 8:
@@ -71,8 +74,21 @@ const storageRemedy = (errcode: number): string => {
   }
 }
 
+/** A number beyond 2^53 in a row: Coppice writes none, so something else did, or a bit flipped. `node:sqlite` refuses to read it. */
+export const isUnreadableNumber = (error: unknown): boolean => {
+  const { code, message = "" } = error as { code?: string; message?: string }
+  return code === "ERR_OUT_OF_RANGE" && message.startsWith("Value is too large to be represented")
+}
+
 /** Turns an error thrown by `node:sqlite` into a typed one; anything else is rethrown as the bug that it is. */
 export const toStorageFailure = (error: unknown): StorageFailure => {
+  if (isUnreadableNumber(error)) {
+    return new StorageFailure({
+      message: "A row holds a number that nobody wrote there.",
+      remedy: storageRemedy(corrupt),
+      errcode: corrupt
+    })
+  }
   const e = error as { errcode?: number; message?: string; code?: string }
   if (typeof e.errcode !== "number" && e.code !== "ERR_SQLITE_ERROR") throw error
   const errcode = e.errcode ?? 1
@@ -108,6 +124,15 @@ export const whenFree = async <A>(fn: () => A, boundMs = defaultBoundMs): Promis
       await new Promise((resolve) => setTimeout(resolve, delay * (0.5 + Math.random())))
       delay = Math.min(delay * 2, 50)
     }
+  }
+}
+
+/** Throws `StorageFailure` for a row that cannot be read. */
+const readable = <A>(read: () => A): A => {
+  try {
+    return read()
+  } catch (error) {
+    throw isUnreadableNumber(error) ? toStorageFailure(error) : error
   }
 }
 
@@ -170,11 +195,13 @@ export class Database {
   }
 
   all(sql: string, ...params: readonly Param[]): Row[] {
-    return this.prepare(sql).all(...params) as Row[]
+    const statement = this.prepare(sql)
+    return readable(() => statement.all(...params) as Row[])
   }
 
   get(sql: string, ...params: readonly Param[]): Row | undefined {
-    return this.prepare(sql).get(...params) as Row | undefined
+    const statement = this.prepare(sql)
+    return readable(() => statement.get(...params) as Row | undefined)
   }
 
   run(sql: string, ...params: readonly Param[]): { changes: number | bigint } {

@@ -131,10 +131,12 @@ it("L13 V3 every field of a manifest that is of another kind, or not there, is r
     second_parent: [7, [], "x", undefined],
     root: ["sha256:0", "A".repeat(64), 7, null, undefined],
     times: ["", 7, null, undefined],
-    message: [7, null, {}, undefined],
-    at: ["1", 1.5, 2 ** 60, null, undefined],
-    dated: ["1", 0.5, 1e300, null, undefined],
-    operation: [7, null, undefined],
+    // Half of a character comes back from the index as another one.
+    message: [7, null, {}, "\ud800x", undefined],
+    // What grew from the largest number would have one that cannot be read.
+    at: ["1", 1.5, 2 ** 60, -Number.MAX_SAFE_INTEGER, null, undefined],
+    dated: ["1", 0.5, 1e300, Number.MAX_SAFE_INTEGER, null, undefined],
+    operation: [7, null, "x\udfff", undefined],
     actor: ["", "x", "7", "null", "[]", '{"call":7}', 7, {}, undefined],
     live: [7, -1, true, "0", null, undefined]
   }
