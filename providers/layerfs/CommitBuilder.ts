@@ -115,9 +115,11 @@ export const commitEdit = async (context: CommitContext, input: Edit): Promise<C
   if (base === undefined) throw refNotFound(input.expectedHead)
   try {
     objects.allow(refs.allowance(base.project))
-    const editor = new TreeEditor(trees, base)
-    input.edit(editor, objects)
-    const written = editor.write(objects)
+    const written = objects.reading(() => {
+      const editor = new TreeEditor(trees, base)
+      input.edit(editor, objects)
+      return editor.write(objects)
+    })
     const sameTimes = written.times === base.times
     // A state that was caught live is committed again, unchanged, once it is seen at rest: only that may be a candidate (W19).
     const settles = base.live && !input.live
@@ -141,7 +143,7 @@ const finish = async (
   const { objects, trees } = context
   const staged = objects.stage()
   context.flushSoon()
-  const changedPaths = diffTrees(trees, base.root, written.root).length
+  const changedPaths = objects.reading(() => diffTrees(trees, base.root, written.root).length)
   const { message, at, operationId, actor } = input
   const commit: NewCommit = {
     id: newId("commit"),

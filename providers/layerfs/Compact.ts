@@ -266,7 +266,7 @@ class UnitRun {
     if (cost > chainBytes) return undefined
     const back = newer.at === undefined ? undefined : this.#openBytes - newer.at
     const bytes = deltaFrame(raw.length, back === undefined ? { ids: [newer.id] } : { back }, delta)
-    return isWorthIt(bytes, raw) ? { bytes, depth: newer.depth + 1, cost } : undefined
+    return isWorthIt(kind, bytes, raw) ? { bytes, depth: newer.depth + 1, cost } : undefined
   }
 
   /** One step: bytes, flush, then the rows in small transactions, in the order of the chain. False when it is time to stop. */

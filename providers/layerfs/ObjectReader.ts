@@ -19,6 +19,8 @@ import { hasPackHeader, packName, readAt } from "./PackFile.ts"
 /** Decompressed bytes kept at most. */
 const groupCacheBytes = 48 * 1024 * 1024
 const frameCacheBytes = 32 * 1024 * 1024
+const recentBytes = 8 * 1024 * 1024
+const smallObject = 32 * 1024
 /** Most frames of an edited file are smaller: one read of the file for head and payload. */
 const firstRead = 4096
 /** How often an object whose pack went away is looked up again: each time means a whole compaction of that pack. */
@@ -67,8 +69,12 @@ export class ObjectReader {
   readonly #groups = new ByteCache<Buffer>(groupCacheBytes)
   readonly #frames = new ByteCache<Decoded>(frameCacheBytes)
   readonly #find: Find
+  /** Small objects that were checked: a directory that is edited is looked at, and then the base of the new one. */
+  readonly #recent = new ByteCache<Decoded>(recentBytes)
   /** A pack named by the index was not there. */
   #missed = false
+  /** The index is seen as it was when `reading` began. */
+  #isReading = false
   #decodedBytes = 0
 
   constructor(db: Database, packDirectory: string) {
@@ -97,14 +103,25 @@ export class ObjectReader {
     }
   }
 
-  /** Same for many: one look at the index for all costs half of one look each. */
-  places(ids: readonly Digest[]): (Place | undefined)[] {
+  /**
+   * Runs `look`, which does not wait, with one look at the index for all that it reads: each by itself takes and gives back the
+   * index's locks, which costs as much as the look.
+   */
+  reading<A>(look: () => A): A {
+    if (this.#db.raw.isTransaction) return look()
     this.#db.raw.exec("BEGIN")
+    this.#isReading = true
     try {
-      return ids.map((id) => this.place(id))
+      return look()
     } finally {
-      this.#db.raw.exec("COMMIT")
+      this.#isReading = false
+      if (this.#db.raw.isTransaction) this.#db.raw.exec("COMMIT")
     }
+  }
+
+  /** Same for many. */
+  places(ids: readonly Digest[]): (Place | undefined)[] {
+    return this.reading(() => ids.map((id) => this.place(id)))
   }
 
   has(id: Digest): boolean {
@@ -124,14 +141,20 @@ export class ObjectReader {
 
   /** Same, with what it cost. `find` knows where objects lie that the index does not know yet, `seen` where it lay a moment ago. */
   readCosted(id: Digest, find: Find, seen?: Place): Decoded {
+    const known = this.#recent.get(id)
+    if (known !== undefined) return known
     for (let attempt = 1; ; attempt += 1) {
       this.#missed = false
       const place = attempt === 1 && seen !== undefined ? seen : find(id)
       if (place === undefined) throw damaged(id)
       const decoded = this.decodeAt(place, find)
-      if (decoded !== undefined && decoded.raw.length === place.length && idOf(decoded.raw) === id) return decoded
+      if (decoded !== undefined && decoded.raw.length === place.length && idOf(decoded.raw) === id) {
+        if (decoded.raw.length <= smallObject) this.#recent.put(id, decoded, decoded.raw.length + 200)
+        return decoded
+      }
       // Another process compacts: a pack that went away between two looks at the index, this object's or a base's.
       if (!this.#missed || attempt === lookups) throw damaged(id)
+      if (this.#isReading) this.#db.raw.exec("COMMIT; BEGIN")
     }
   }
 
@@ -258,6 +281,7 @@ export class ObjectReader {
 
   /** Forgets what is decoded, so that the next read goes to the file. */
   forget(): void {
+    this.#recent.clear()
     this.#groups.clear()
     this.#frames.clear()
   }

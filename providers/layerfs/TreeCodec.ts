@@ -75,7 +75,7 @@ export const isLinked = (entry: StoredEntry): boolean =>
 export const encodeTree = (entries: readonly StoredEntry[]): Buffer => {
   let size = 7
   for (const entry of entries) size += entrySize(entry)
-  const bytes = Buffer.allocUnsafeSlow(size)
+  const bytes = Buffer.allocUnsafe(size)
   bytes.write("T\x01", 0, "latin1")
   bytes.writeUInt8(entries.some(isLinked) ? LINKED : 0, 2)
   bytes.writeUInt32LE(entries.length, 3)
@@ -152,7 +152,7 @@ export const heldNs = (ns: bigint): bigint => (ns > latestNs ? latestNs : ns < e
 export const encodeTimes = (times: readonly StoredTime[]): Buffer => {
   let size = 6
   for (const time of times) size += time.times === null ? 8 : 8 + idLength
-  const bytes = Buffer.allocUnsafeSlow(size)
+  const bytes = Buffer.allocUnsafe(size)
   bytes.write("M\x01", 0, "latin1")
   bytes.writeUInt32LE(times.length, 2)
   let at = 6

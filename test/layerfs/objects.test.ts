@@ -3,7 +3,8 @@
  * Rules: L8, L10, C21; 04 "Storage".
  */
 import * as fc from "fast-check"
-import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs"
+import { DatabaseSync } from "node:sqlite"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { chainDepth } from "../../providers/layerfs/Frame.ts"
@@ -153,6 +154,25 @@ describe("deltas", () => {
     commit()
     const unread = joined.filter((id) => code(() => void fresh().read(id)) !== undefined)
     expect(unread).toEqual([])
+  })
+
+  it("L10 L12 an object that a compaction moves while one look at the index goes on is found where it lies now", async () => {
+    const { writer, commit, fresh, db, file } = await ground()
+    const id = writer.write("chunk", noise(seededRandom(seedOf()), 5000))
+    commit()
+    const reader = fresh()
+    reader.reading(() => {
+      expect(reader.has(id)).toBe(true)
+      // Beside it the pack gets another number: the one that the look knows is gone.
+      const beside = new DatabaseSync(join(file, "../../index.db"))
+      beside.exec(
+        "PRAGMA foreign_keys = OFF; INSERT INTO packs (id, length) VALUES (77, 6000); UPDATE groups SET pack = 77"
+      )
+      beside.close()
+      renameSync(file, join(file, "..", packName(77)))
+      expect(db.get("SELECT pack FROM groups")).toEqual({ pack: 1 })
+      expect(idOf(reader.read(id))).toBe(id)
+    })
   })
 
   it("L10 C21 a ring of bases, which only malice can make, ends as damage", async () => {
