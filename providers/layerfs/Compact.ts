@@ -99,6 +99,8 @@ export const compactStore = async (context: CompactContext): Promise<CompactRepo
  */
 const claim = ({ db, writer }: CompactContext): Promise<Unit | undefined> =>
   db.transactWithRetry(() => {
+    // What was handed over to it is free for it, and what it does not choose for everybody.
+    db.run("UPDATE packs SET writer = NULL WHERE writer = ?", writer)
     const free = db
       .all("SELECT id, length, compacted FROM packs WHERE writer IS NULL AND length > 0 ORDER BY length")
       .map((row) => ({ id: Number(row["id"]), length: Number(row["length"]), state: Number(row["compacted"]) }))

@@ -253,12 +253,3 @@ export const acquirePack = async (db: Database, directory: string, writer: strin
   crashPoint("layerfs.pack.acquired")
   return new PackAppender(directory, id, length)
 }
-
-/** Gives a pack back for the next writer. */
-export const releasePack = async (db: Database, pack: PackAppender): Promise<void> => {
-  pack.rewind()
-  pack.close()
-  await db.transactWithRetry(() => {
-    db.run("UPDATE packs SET writer = NULL WHERE id = ?", pack.id)
-  })
-}

@@ -28,14 +28,8 @@ import { openIndex } from "./IndexSchema.ts"
 import type { Reply, Request, WorkerSetup } from "./LayerStore.ts"
 import { materialise } from "./Materialise.ts"
 import { ProgressMeter } from "./ProgressMeter.ts"
-import {
-  acquirePack,
-  hasAbandonedPacks,
-  type PackAppender,
-  reclaimPacks,
-  releasePack,
-  removeOrphans
-} from "./PackFile.ts"
+import { OwnPacks } from "./OwnPacks.ts"
+import { hasAbandonedPacks, type PackAppender, reclaimPacks, removeOrphans } from "./PackFile.ts"
 import { ObjectReader } from "./ObjectReader.ts"
 import { ObjectWriter } from "./PackedObjects.ts"
 import { blame } from "./history/Blame.ts"
@@ -69,19 +63,18 @@ class OpenStore {
   readonly reader: ObjectReader
   readonly trees: StoredTrees
   readonly setup: WorkerSetup
-  readonly #writer = writerIdentity()
+  readonly #packs: OwnPacks
   readonly #line: CommitLine
   #pack: PackAppender | undefined
   #objects: ObjectWriter | undefined
   #isClosing = false
-  /** Compactions whose thread is gone. */
-  readonly #ended = new Set<string>()
 
   private constructor(setup: WorkerSetup, db: Database) {
     this.setup = setup
     this.db = db
     this.refs = new SqliteRefs(db, setup.quota)
     this.reader = new ObjectReader(db, setup.directories.packs)
+    this.#packs = new OwnPacks(db, setup.directories.packs)
     // What the running commit wrote is visible to it before the index knows it.
     this.trees = new StoredTrees({ read: (id) => (this.#objects ?? this.reader).read(id) })
     this.#line = new CommitLine({
@@ -108,18 +101,20 @@ class OpenStore {
   }
 
   async #openWriter(): Promise<ObjectWriter> {
-    this.#pack ??= await acquirePack(this.db, this.setup.directories.packs, this.#writer)
+    this.#pack ??= await this.#packs.acquire()
     return new ObjectWriter(this.reader, this.#pack)
   }
 
-  /** A pack for one long call, beside that of the commits. */
-  async withPack<A>(run: (objects: ObjectWriter) => Promise<A>): Promise<A> {
-    const pack = await acquirePack(this.db, this.setup.directories.packs, this.#writer)
-    try {
-      return await run(new ObjectWriter(this.reader, pack))
-    } finally {
-      await releasePack(this.db, pack)
-    }
+  /** Whoever writes next takes another pack. `heir` is to have this one. */
+  #putPackDown(heir?: string): void {
+    if (this.#pack !== undefined) this.#packs.putDown(this.#pack, heir)
+    this.#pack = undefined
+    this.#objects = undefined
+  }
+
+  /** Objects in a pack of their own, for one long call. */
+  withPack<A>(run: (objects: ObjectWriter) => Promise<A>): Promise<A> {
+    return this.#packs.lend((pack) => run(new ObjectWriter(this.reader, pack)))
   }
 
   /** Rewrites packs in a thread of its own. What commits wrote up to now is among them: the next one takes another pack. */
@@ -127,37 +122,18 @@ class OpenStore {
     input: { readonly maxMs: number | null; readonly maxBytes: number | null },
     scope: CallScope
   ): Promise<CompactReport> {
-    await this.#line.between(async () => {
-      if (this.#pack !== undefined) await releasePack(this.db, this.#pack)
-      this.#pack = undefined
-      this.#objects = undefined
-    })
-    await this.#freeEnded()
     const { index, packs } = this.setup.directories
     const writer = writerIdentity()
+    // Given to the compaction and not to whoever comes first: that would be the next commit in line.
+    await this.#line.between(async () => this.#putPackDown(writer))
     const setup = { index, packs, writer, durability: this.setup.durability, ...input }
     try {
+      await this.#packs.giveBack()
       return await compactInThread(setup, { ...scope, cancelled: () => this.#isClosing || scope.cancelled() })
     } finally {
       this.reader.closeRemoved()
-      this.#ended.add(writer)
+      this.#packs.ended(writer)
     }
-  }
-
-  /**
-   * Packs that a compaction of this opening could not give back, as when a rival held the index until the bound: its thread is gone. Done
-   * before the next one and at the end; where that fails too, the next opening does it once this process has ended.
-   */
-  async #freeEnded(): Promise<void> {
-    const ended = new Set(this.#ended)
-    if (
-      this.db.all("SELECT writer FROM packs WHERE writer IS NOT NULL").some((row) => ended.has(String(row["writer"])))
-    ) {
-      await this.db.transactWithRetry(() =>
-        reclaimPacks(this.db, this.setup.directories.packs, (writer) => ended.has(writer))
-      )
-    }
-    for (const writer of ended) this.#ended.delete(writer)
   }
 
   /** Ends what goes on in the background; what was asked for by name is waited for. */
@@ -166,11 +142,10 @@ class OpenStore {
   }
 
   /** An import has a pack of its own, so that commits go on beside it. */
-  async import<A>(scope: CallScope, run: (context: ImportContext) => Promise<A>): Promise<A> {
-    const pack = await acquirePack(this.db, this.setup.directories.packs, this.#writer)
-    pack.allow(this.refs.allowance("a new project"))
-    try {
-      return await run({
+  import<A>(scope: CallScope, run: (context: ImportContext) => Promise<A>): Promise<A> {
+    return this.#packs.lend((pack) => {
+      pack.allow(this.refs.allowance("a new project"))
+      return run({
         refs: this.refs,
         objects: new ObjectWriter(this.reader, pack),
         index: this.setup.directories.index,
@@ -179,9 +154,7 @@ class OpenStore {
         durability: this.setup.durability,
         ...scope
       })
-    } finally {
-      await releasePack(this.db, pack)
-    }
+    })
   }
 
   resolve(ref: string): CommitRow {
@@ -191,12 +164,8 @@ class OpenStore {
   }
 
   async close(): Promise<void> {
-    await this.#line.between(async () => {
-      if (this.#pack !== undefined) await releasePack(this.db, this.#pack)
-      this.#pack = undefined
-      this.#objects = undefined
-    })
-    await this.#freeEnded().catch(() => undefined)
+    await this.#line.between(async () => this.#putPackDown())
+    await this.#packs.giveBack().catch(() => undefined)
     this.reader.close()
     this.db.close()
   }
