@@ -81,7 +81,10 @@ interface Change {
   readonly to: number
 }
 
-/** Of an object as long as its base, from `head` to `end`. Undefined where more than `most` bytes are new. */
+/** Pieces at most: each takes some microseconds, and where there are more zstd is faster. */
+const mostChanges = (length: number): number => 64 + (length >> 10)
+
+/** Of an object as long as its base, from `head` to `end`. Undefined where more than `most` bytes are new, or in too many places. */
 const changesOf = (bytes: Buffer, base: Buffer, head: number, end: number, most: number): Change[] | undefined => {
   const changes: Change[] = []
   let sum = 0
@@ -99,7 +102,7 @@ const changesOf = (bytes: Buffer, base: Buffer, head: number, end: number, most:
     if (to > from) {
       changes.push({ from, to })
       sum += to - from
-      if (sum > most) return undefined
+      if (sum > most || changes.length > mostChanges(bytes.length)) return undefined
     }
     at += equalFrom(bytes, at, base, at, end - at)
   }
@@ -127,7 +130,7 @@ const tailOf = (bytes: Buffer, base: Buffer, most: number): { readonly until: nu
   return from < 0 ? { until: base.length, length } : { until: from + probe, length: back(from + probe) }
 }
 
-/** The patch that makes `bytes` out of `base`; undefined where more than `most` bytes of it are new. */
+/** The patch that makes `bytes` out of `base`; undefined where more than `most` bytes of it are new, or in too many places. */
 export const patchPayload = (bytes: Buffer, base: Buffer, most: number): Buffer | undefined => {
   const head = headOf(bytes, base)
   const tail = tailOf(bytes, base, bytes.length - head.length)

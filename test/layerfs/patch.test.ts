@@ -56,6 +56,17 @@ describe("patches", () => {
     expect(patchPayload(seeded(2, 16_000), base, 8000)).toBeUndefined()
   })
 
+  it("C21 what was changed in every record is no patch of thousands of pieces, and comes back out of zstd", () => {
+    const base = seeded(8, 65_536)
+    const object = Buffer.from(base)
+    for (let at = 0; at < object.length; at += 16) object[at]! ^= 1
+    expect(patchPayload(object, base, object.length)).toBeUndefined()
+    const delta = deltaOf("chunk", object, base, 3)!
+    expect(delta.isPatch).toBe(false)
+    const frame = parseFrame(deltaFrame(object.length, { ids: [idOf(base)] }, delta))!
+    expect(openFrame(frame, base)!.equals(object)).toBe(true)
+  })
+
   it("L10 a patch that was changed anywhere gives other bytes of the promised length or none, and never throws", () => {
     const base = seeded(3, 3000)
     const object = edited(
