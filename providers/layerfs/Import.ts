@@ -27,6 +27,8 @@ export interface ImportContext {
   /** Real path of the store's own directory. */
   readonly storeRoot: string
   readonly durability: Durability
+  /** See ImportTrust. */
+  readonly settlingNs: bigint | undefined
   readonly progress: (progress: Progress) => void
   readonly cancelled: () => boolean
 }
@@ -108,7 +110,8 @@ export const importDirectory = async (context: ImportContext, input: ImportInput
     totalBytes: scanned.bytes
   })
   const receipt = await commitImport(context, { ...input, source }, scanned, notes)
-  remember({ cache: context.cache, source, commit: receipt.commit, began, files: scanned.files, reading })
+  const { cache, settlingNs } = context
+  remember({ cache, source, commit: receipt.commit, began, settlingNs, files: scanned.files, reading })
   return receipt
 }
 

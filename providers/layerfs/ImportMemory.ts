@@ -1,9 +1,9 @@
 /**
  * What an import remembers of its source: size, times, inode, device and content id of each file, so that the next import of
  * the same place reads only what changed.
- * Promise: a file is taken as known only where all of these are equal and both its times are more than two seconds older than the
- * reading, so that no edit within one tick of a clock is missed (C5); a damaged or half-written memory is as none, one of
- * another store, place or machine too. Rules: W13, L10, L14; C5. It lies in the store's cache and can be thrown away.
+ * Promise: a file is taken as known only where all of these are equal and a change since would show in them (C5; see ImportTrust);
+ * a damaged or half-written memory is as none, one of another store, place or machine too. Rules: W13, L10, L14; C5. It lies in
+ * the store's cache and can be thrown away.
  *
  * On disk: `cache/import-<digest of the path>`: 32 bytes sha256 of the rest · zstd of (length u32 · JSON head · columns · paths).
  */
@@ -18,10 +18,8 @@ import type { TreePath } from "../../src/base/PathBytes.ts"
 import type { ImportReading } from "./ImportReading.ts"
 import type { ScannedFile } from "./ImportScan.ts"
 import { type Sign, thisMachine } from "./ImportSigns.ts"
+import { trusting } from "./ImportTrust.ts"
 import { idFromBytes, idLength } from "./ObjectId.ts"
-
-/** The coarsest clock of a local file system that Linux mounts: FAT counts mtimes in steps of two seconds. */
-const coarsestTickNs = 2_000_000_000n
 
 /** size, mtime, ctime, inode, device. */
 const columns = 5
@@ -113,17 +111,19 @@ export interface ToRemember {
   readonly commit: string
   /** Milliseconds since 1970, before the first file was looked at. */
   readonly began: number
+  /** How long before that a file must have changed last; undefined: no file is to be trusted. */
+  readonly settlingNs: bigint | undefined
   readonly files: readonly ScannedFile[]
   readonly reading: ImportReading
 }
 
 /** Writes what the next import may trust. A failure is none of the import's, which stands already. */
-export const remember = ({ cache, source, commit, began, files, reading }: ToRemember): void => {
-  const latest = BigInt(began) * 1_000_000n - coarsestTickNs
+export const remember = ({ cache, source, commit, began, settlingNs, files, reading }: ToRemember): void => {
+  const isTrusted = settlingNs === undefined ? () => false : trusting(source, BigInt(began) * 1_000_000n - settlingNs)
   const kept: ScannedFile[] = []
   const signs: (readonly [number, readonly Sign[]])[] = []
   for (const [index, file] of files.entries()) {
-    if (file.id === undefined || reading.isUnsure(index) || file.mtimeNs > latest || file.ctimeNs > latest) continue
+    if (file.id === undefined || reading.isUnsure(index) || !isTrusted(file)) continue
     const found = reading.signs.get(index)
     if (found !== undefined) signs.push([kept.length, found])
     kept.push(file)

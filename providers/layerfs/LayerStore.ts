@@ -30,6 +30,7 @@ export interface WorkerSetup {
   readonly directories: StoreDirectories
   readonly durability: Durability
   readonly quota: StoreQuota
+  readonly settlingNs: bigint | undefined
 }
 
 export interface CallOptions {
@@ -42,6 +43,8 @@ export interface LayerStoreOptions extends QuotaOptions {
   /** The store's directory; `layerfs/` is made below it. */
   readonly store: string
   readonly durability?: Durability
+  /** How long a file must have been left alone to be known again by an import; by default what the kernel needs (see ImportTrust). */
+  readonly settlingNs?: bigint
 }
 
 export interface LayerStore {
@@ -74,7 +77,7 @@ export const openLayerStore = async (options: LayerStoreOptions): Promise<LayerS
   const quota = quotaOf(options)
   const directories = openStoreDirectories(options.store)
   const durability = options.durability ?? "full"
-  const setup: WorkerSetup = { role: "store", directories, durability, quota }
+  const setup: WorkerSetup = { role: "store", directories, durability, quota, settlingNs: options.settlingNs }
   const worker = new Worker(workerUrl(), { workerData: setup, execArgv: [], resourceLimits })
   const waiting = new Map<number, Waiting>()
   let next = 0

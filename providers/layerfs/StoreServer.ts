@@ -24,6 +24,7 @@ import { readStats, verifyStore } from "./Verify.ts"
 import { encodeError } from "./ErrorTransfer.ts"
 import { longestRead, readContent, readRange } from "./FileContent.ts"
 import { createEmpty, type ImportContext, importDirectory } from "./Import.ts"
+import { settlingNs } from "./ImportTrust.ts"
 import { openIndex } from "./IndexSchema.ts"
 import type { Reply, Request, WorkerSetup } from "./LayerStore.ts"
 import { materialise } from "./Materialise.ts"
@@ -152,6 +153,7 @@ class OpenStore {
         cache: this.setup.directories.cache,
         storeRoot: this.setup.directories.root,
         durability: this.setup.durability,
+        settlingNs: this.setup.settlingNs ?? settlingNs(),
         ...scope
       })
     })

@@ -31,8 +31,8 @@ export const scratch = (): string => {
   return path
 }
 
-export const open = async (store: string): Promise<LayerStore> => {
-  const opened = await openLayerStore({ store })
+export const open = async (store: string, settlingNs?: bigint): Promise<LayerStore> => {
+  const opened = await openLayerStore({ store, ...(settlingNs === undefined ? {} : { settlingNs }) })
   cleanups.push(() => opened.close())
   return opened
 }
