@@ -128,7 +128,7 @@ export class ObjectReader {
     return this.#db.get("SELECT 1 FROM objects WHERE id = ?", idToBytes(id)) !== undefined
   }
 
-  /** The object, checked. Throws `ObjectDamaged`. */
+  /** The object, checked. Throws `ObjectDamaged`, `StoreMoved`. */
   read(id: Digest): Buffer {
     return this.readCosted(id, this.#find).raw
   }
@@ -146,16 +146,22 @@ export class ObjectReader {
     for (let attempt = 1; ; attempt += 1) {
       this.#missed = false
       const place = attempt === 1 && seen !== undefined ? seen : find(id)
-      if (place === undefined) throw damaged(id)
+      if (place === undefined) throw this.#damaged(id)
       const decoded = this.decodeAt(place, find)
       if (decoded !== undefined && decoded.raw.length === place.length && idOf(decoded.raw) === id) {
         if (decoded.raw.length <= smallObject) this.#recent.put(id, decoded, decoded.raw.length + 200)
         return decoded
       }
       // Another process compacts: a pack that went away between two looks at the index, this object's or a base's.
-      if (!this.#missed || attempt === lookups) throw damaged(id)
+      if (!this.#missed || attempt === lookups) throw this.#damaged(id)
       if (this.#isReading) this.#db.raw.exec("COMMIT; BEGIN")
     }
+  }
+
+  /** What a newer Coppice wrote meanwhile is no damage. Throws `StoreMoved` then. */
+  #damaged(id: Digest): ObjectDamaged {
+    this.#db.checkVersion()
+    return damaged(id)
   }
 
   /** The bytes at a place, not compared with any id; undefined when they cannot be had. */

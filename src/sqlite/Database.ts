@@ -213,6 +213,19 @@ export class Database {
     return Number(this.get("PRAGMA user_version")!["user_version"])
   }
 
+  /** Throws `StoreMoved` when another process has migrated the file since this one opened it: what is in it may mean something else now. */
+  checkVersion(): void {
+    if (this.#schemaVersion === undefined) return
+    const actual = this.userVersion()
+    if (actual === this.#schemaVersion) return
+    throw new StoreMoved({
+      message: `The store is at schema version ${actual}; this process opened it at ${this.#schemaVersion}.`,
+      remedy: "Restart this process with the newer Coppice. Nothing was changed.",
+      expected: this.#schemaVersion,
+      actual
+    })
+  }
+
   /**
    * Runs `fn` in one `BEGIN IMMEDIATE` transaction: committed when it returns, rolled back when it throws.
    * A busy file throws SQLite's own error at BEGIN, before `fn` ran: see `transactWithRetry`.
@@ -220,17 +233,7 @@ export class Database {
   transact<A>(fn: () => A): A {
     this.raw.exec("BEGIN IMMEDIATE")
     try {
-      if (this.#schemaVersion !== undefined) {
-        const actual = this.userVersion()
-        if (actual !== this.#schemaVersion) {
-          throw new StoreMoved({
-            message: `The store is at schema version ${actual}; this process opened it at ${this.#schemaVersion}.`,
-            remedy: "Restart this process with the newer Coppice. Nothing was changed.",
-            expected: this.#schemaVersion,
-            actual
-          })
-        }
-      }
+      this.checkVersion()
       const value = fn()
       this.raw.exec("COMMIT")
       return value

@@ -170,6 +170,23 @@ describe("damage", () => {
     expect(report.index.join("\n")).toMatch(/extra_x/)
   })
 
+  it("G5 L10 what a newer Coppice wrote while the store was open is not called damage: reading and verify say that the store has moved", async () => {
+    const source = scratch()
+    writeFileSync(join(source, "a"), "content of a")
+    const store = await open(join(scratch(), "s"))
+    const { commit } = await importInto(store, source)
+    const index = new DatabaseSync(store.directories.index)
+    const version = Number(index.prepare("PRAGMA user_version").get()!["user_version"])
+    // As a form of objects that this version does not know.
+    index.exec("UPDATE groups SET framed = 1; PRAGMA user_version = 99")
+    const moved = { _tag: "StoreMoved", actual: 99 }
+    await expect(store.call("readAt", { ref: commit, path: "a" })).rejects.toMatchObject(moved)
+    await expect(store.call("verify", {})).rejects.toMatchObject(moved)
+    index.exec(`PRAGMA user_version = ${version}`)
+    index.close()
+    await expect(store.call("readAt", { ref: commit, path: "a" })).rejects.toMatchObject({ _tag: "ObjectDamaged" })
+  })
+
   it("G5 an index of a newer version is refused with nothing changed", async () => {
     const directory = join(scratch(), "s")
     const first = await open(directory)
