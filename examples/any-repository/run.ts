@@ -3,7 +3,7 @@
  * Promise: progress on stderr, a table (or with --json one object) on stdout; the repository is only read; nothing is left but
  * the printed record, and a run that was stopped or killed goes on with the same --record.
  */
-import { mkdirSync, realpathSync } from "node:fs"
+import { existsSync, mkdirSync, realpathSync } from "node:fs"
 import { rm } from "node:fs/promises"
 import { homedir } from "node:os"
 import { basename, join, resolve } from "node:path"
@@ -13,6 +13,7 @@ import { isCoppiceError, repairRepository, type RepairReport } from "../../src/i
 import { standard } from "../../src/standard.ts"
 import { standsAt } from "../../src/workspace/index.ts"
 import { type Leftovers, watchLeftovers } from "../explore-repair/leftovers.ts"
+import { notARecord } from "./record.ts"
 import { printRepairTable } from "./table.ts"
 
 export interface RepositoryArguments {
@@ -56,6 +57,12 @@ export const runRepository = async (args: RepositoryArguments): Promise<number> 
   const begun = performance.now()
   const repository = resolve(args.repo)
   const record = resolve(args.record ?? defaultRecord(repository))
+  const other = notARecord(record, ["about.json", "store"])
+  if (other !== undefined) {
+    if (args.json) console.log(JSON.stringify({ ok: false, error: "NOT_A_RECORD", record }))
+    tell(other)
+    return 2
+  }
   let left: (() => Leftovers) | undefined
   const stop = new AbortController()
   try {
@@ -107,6 +114,7 @@ export const runRepository = async (args: RepositoryArguments): Promise<number> 
         ? String((error as Error).stack ?? error)
         : `${known.code}: ${known.message}\n  ${known.remedy}`
     )
+    if (existsSync(record)) tell(`record     ${record}`)
     return 1
   }
 }

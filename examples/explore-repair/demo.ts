@@ -17,6 +17,7 @@ import { exploreRepair, isCoppiceError, type RepairOptions, type RepairReport, t
 import { standard } from "../../src/standard.ts"
 import { processHost } from "../../providers/host-process/index.ts"
 import { type Leftovers, watchLeftovers } from "./leftovers.ts"
+import { notARecord } from "../any-repository/record.ts"
 import { makeFixture } from "./make-fixture.ts"
 import { printTable } from "./table.ts"
 
@@ -90,8 +91,8 @@ if (args.repo !== undefined) {
     })
   )
 }
-for (const name of ["prepare", "verify", "held-out", "time-limit"] as const) {
-  if (args[name] === undefined) continue
+for (const name of ["prepare", "attempt", "verify", "held-out", "pass-env", "show", "time-limit"] as const) {
+  if ([args[name] ?? []].flat().length === 0) continue
   console.error(`--${name} goes with --repo.\n\n${usage}`)
   process.exit(2)
 }
@@ -103,7 +104,13 @@ const tell = (text: string) => line.tell(`  ${text}`)
 
 const stamp = new Date().toISOString().replace(/[-:]/g, "").slice(0, 15)
 const record = resolve(args.record ?? join(here, "..", "..", "record", `demo-${stamp}-${process.pid}`))
+const other = notARecord(record, ["demo.json", "fixture.json"])
+if (other !== undefined) {
+  console.error(other)
+  process.exit(2)
+}
 mkdirSync(record, { recursive: true, mode: 0o700 })
+writeFileSync(join(record, "demo.json"), `${JSON.stringify({ record: "of the demo" })}\n`)
 const leftovers = watchLeftovers(realpathSync(record))
 
 /** Makes the fixture; a failure says which step of the preparation it was and what to look at. */

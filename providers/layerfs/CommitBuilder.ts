@@ -32,7 +32,7 @@ export const headMoved = (branch: string, expected: string, actual: string): Hea
   new HeadMoved({
     message: "The branch has moved since this state was read.",
     remedy:
-      "Nothing was changed. Fork the new head and apply the work there, or check out what the branch gained with diff.",
+      "Nothing was changed. See what the branch gained with diff; then fork the new head and apply the work there, or move the head again with it as expectedHead.",
     branch,
     expected,
     actual

@@ -26,6 +26,7 @@ const isPlace: Fits = (value) =>
 const isPlaceText: Fits = (value) => isText(value) && !value.includes("\0")
 const isFlag: Fits = (value) => typeof value === "boolean"
 const isNumber: Fits = (value) => typeof value === "number" && !Number.isNaN(value)
+const isBound: Fits = (value) => typeof value === "number" && value >= 0
 const isFunction: Fits = (value) => typeof value === "function"
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
@@ -149,7 +150,7 @@ const providerCalls: Readonly<Partial<Record<keyof WorkspaceProvider, readonly L
   discardLeft: [is("workspace", isText), is("reason", isText)],
   exportBundle: [given({ ref: isText, target: isPlace, history: maybe(isFlag), ...watched })],
   importBundle: [given({ source: isPlace, ...watched })],
-  compact: [options({ maxMs: maybe(isNumber), maxBytes: maybe(isNumber), ...watched })],
+  compact: [options({ maxMs: maybe(isBound), maxBytes: maybe(isBound), ...watched })],
   verify: [options(watched)]
 }
 

@@ -20,7 +20,7 @@ import { environmentDigest, readEnvironment } from "../workspace/EnvironmentMani
 import { standsAt } from "../workspace/SourceState.ts"
 import { type AttemptDone, agentOf, capabilityOf, runAttempt, type Scene } from "./Attempt.ts"
 import { oracleOf, proveOracle, type Shown } from "./OracleRun.ts"
-import { aboutOf, checked, otherRunInStore, sameRecord } from "./RepairChecks.ts"
+import { aboutOf, checked, mayBeRecord, otherRunInStore, sameRecord } from "./RepairChecks.ts"
 import {
   type AttemptReport,
   NothingAccepted,
@@ -194,12 +194,16 @@ export const exploreRepair = (given: RepairOptions) =>
     }
     // Everything that can be refused is refused before a directory is made.
     yield* standsAt(options.source, options.base)
+    yield* mayBeRecord(options)
     const record = yield* openRunRecord(options.record)
     yield* sameRecord(options, record)
     yield* sweepCheckouts(record.path("scratch"))
     yield* sweepDependencies(record.path("scratch"))
     const work = yield* openWork(options, options.oracle.name ?? "oracle")
-    yield* record.write("about.json", `${JSON.stringify({ run: options.run, about: aboutOf(options) })}\n`)
+    yield* record.write(
+      "about.json",
+      `${JSON.stringify({ run: options.run, about: aboutOf(options), goal: work.goal })}\n`
+    )
     crashPoint("repair.opened")
 
     const { imported, state, stores, report: source } = yield* takeSource(options, record, ledger, say)
@@ -255,7 +259,7 @@ export const exploreRepair = (given: RepairOptions) =>
       }
     }
     const before = yield* record.read("run.json")
-    const earlier = before === null ? [] : (JSON.parse(before.toString("utf8")) as RepairReport).attempts
+    const earlier = before === null ? [] : attemptsIn(before)
     const graph = yield* Explore.graph({ goal: work.goal })
     yield* record.write("graph.mmd", toMermaid(graph))
     yield* record.write("graph.json", `${JSON.stringify(graph, null, 2)}\n`)
@@ -294,6 +298,15 @@ export const exploreRepair = (given: RepairOptions) =>
     yield* record.write("run.json", `${JSON.stringify(report, null, 2)}\n`)
     return report
   }).pipe(Effect.scoped)
+
+/** Those of an earlier report; none where the file is no report any more. */
+const attemptsIn = (bytes: Buffer): RepairReport["attempts"] => {
+  try {
+    return (JSON.parse(bytes.toString("utf8")) as RepairReport).attempts ?? []
+  } catch {
+    return []
+  }
+}
 
 /** The report, or `NothingAccepted` with every attempt and why. */
 export const requireAccepted = (report: RepairReport): Effect.Effect<RepairReport, NothingAccepted> =>

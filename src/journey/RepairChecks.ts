@@ -2,16 +2,17 @@
  * What is checked before a repair runs: its options, and that the record is this run's.
  * Promise: a wrong option is a typed refusal that names it, before anything is started or written. Rules: principle 4, G2, W13.
  */
-import { existsSync, readdirSync, statSync } from "node:fs"
-import { resolve } from "node:path"
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs"
+import { join, resolve } from "node:path"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { type Digest, digestJson } from "../base/Digest.ts"
 import { liesInside } from "../base/RealPath.ts"
+import { Goals } from "../governance/index.ts"
 import { ImportRefused } from "../workspace/WorkspaceError.ts"
 import { RepairOptionsError, type RepairOptions } from "./RepairPlan.ts"
-import type { RunRecord } from "./RunRecord.ts"
+import { privateDirectories, recordFiles, type RunRecord } from "./RunRecord.ts"
 
 export const wrong = (option: string, message: string, remedy: string) =>
   Effect.fail(new RepairOptionsError({ option, message, remedy }))
@@ -139,16 +140,72 @@ export const aboutOf = (options: RepairOptions): Digest => {
   })
 }
 
-/** Refuses a record that was made for something else: its results would be told as this run's. Writes nothing. */
+interface About {
+  readonly about?: string
+  /** Of the store that the run is in. Records of before do not name it. */
+  readonly goal?: string
+}
+
+const notARecord = (name: string, what: string) =>
+  wrong(
+    "record",
+    `The directory of the record ${what}: ${name}.`,
+    "Give an empty directory, or one that does not exist."
+  )
+
+const aboutIn = (bytes: Buffer): About | undefined => {
+  try {
+    return JSON.parse(bytes.toString("utf8")) as About
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Refuses a directory that is no record and holds what a record would write over or sweep away, and one that is a store's. Writes
+ * nothing: what stands there may be somebody's own.
+ */
+export const mayBeRecord = ({ record }: RepairOptions) =>
+  Effect.suspend(() => {
+    const at = (name: string) => join(record, name)
+    if (!existsSync(record)) return Effect.void
+    if (!statSync(record).isDirectory()) return notARecord(record, "is a file")
+    const ofStore = ["authority.db", "layerfs"].find((name) => existsSync(at(name)))
+    if (ofStore !== undefined) return notARecord(ofStore, "is that of a store")
+    if (existsSync(at("about.json"))) {
+      const about = aboutIn(readFileSync(at("about.json")))
+      return typeof about?.about === "string"
+        ? Effect.void
+        : notARecord("about.json", "holds a file that is no record's")
+    }
+    const isTaken = (name: string): boolean =>
+      existsSync(at(name)) && !(statSync(at(name)).isDirectory() && readdirSync(at(name)).length === 0)
+    const taken = [...recordFiles, ...privateDirectories].find(isTaken)
+    return taken === undefined ? Effect.void : notARecord(taken, "holds what a record would write over")
+  })
+
+/** Refuses a record that was made for something else, or in another store: its results would be told as this run's. Writes nothing. */
 export const sameRecord = (options: RepairOptions, record: RunRecord) =>
   Effect.gen(function* () {
-    const earlier = yield* record.read("about.json")
-    if (earlier === null || (JSON.parse(earlier.toString("utf8")) as { about?: string }).about === aboutOf(options))
-      return
-    return yield* wrong(
-      "run",
-      `The record holds another run, or run ${options.run} with another source, base, oracle or other routes.`,
-      "Give another `record` and `run` name; to go on with the old run, give its options again."
+    const bytes = yield* record.read("about.json")
+    if (bytes === null) return
+    const earlier = aboutIn(bytes)
+    if (earlier?.about !== aboutOf(options)) {
+      return yield* wrong(
+        "run",
+        `The record holds another run, or run ${options.run} with another source, base, oracle or other routes.`,
+        "Give another `record` and `run` name; to go on with the old run, give its options again."
+      )
+    }
+    if (earlier.goal === undefined) return
+    yield* Goals.get({ goal: earlier.goal }).pipe(
+      Effect.catchTag("NotFound", () =>
+        wrong(
+          "record",
+          "The record belongs to a run in another store.",
+          "Give the store that it was made with, or another `record`."
+        )
+      )
     )
   })
 

@@ -15,6 +15,9 @@ import { lockRun, type RunInProgress } from "./RunLock.ts"
 /** Parts of the record that no attempt may see. */
 export const privateDirectories = ["attempts", "results", "verdicts", "scratch", "base"] as const
 
+/** Files that a run writes beside `about.json`, which makes a directory its record. */
+export const recordFiles = ["fix.patch", "run.json", "graph.mmd", "graph.json", "source.json", "prepare.log"] as const
+
 export interface RunRecord {
   readonly directory: string
   /** Writes and flushes a file below the record; gives the digest of its bytes. */

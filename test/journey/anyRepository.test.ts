@@ -284,6 +284,45 @@ describe("repairRepository", () => {
     expect(left.trim()).toBe("0")
   }, 240_000)
 
+  it("W12 G2 a directory with files of its own is no record, nor is one of a store, nor a record made in another store; nothing in it is touched", async () => {
+    const place = ground()
+    const option = async (options: Partial<RepairRepositoryOptions>) =>
+      (await place.refused(options)) as { option?: string; message: string }
+    for (const [name, path] of [
+      ["own-scratch", "scratch/mine"],
+      ["own-patch", "fix.patch"],
+      ["own-report", "run.json"],
+      ["own-about", "about.json"],
+      ["own-store", "authority.db"]
+    ] as const) {
+      const record = join(place.root, name)
+      put(record, { [path]: "mine\n" })
+      expect(await option({ record }), name).toMatchObject({ option: "record" })
+      expect(readFileSync(join(record, path), "utf8")).toBe("mine\n")
+      expect(readdirSync(record)).toEqual([path.split("/")[0]])
+    }
+    writeFileSync(join(place.root, "file"), "mine")
+    expect(await option({ record: join(place.root, "file") })).toMatchObject({ option: "record" })
+    // Files beside those of a record are nobody's business.
+    put(place.record, { "notes.txt": "mine\n" })
+    expect((await place.run()).accepted).not.toBeNull()
+    const before = readFileSync(join(place.record, "run.json"), "utf8")
+    const elsewhere = repairRepository({
+      repository: place.repository,
+      record: place.record,
+      attempts: ["echo right > value.txt"],
+      verify: "sh check.sh"
+    }).pipe(Effect.provide(standard({ store: join(place.root, "another-store") })))
+    expect(await Effect.runPromise(Effect.flip(elsewhere))).toMatchObject({
+      option: "record",
+      message: "The record belongs to a run in another store."
+    })
+    expect(readFileSync(join(place.record, "run.json"), "utf8")).toBe(before)
+    // A report that is none any more is written anew.
+    writeFileSync(join(place.record, "run.json"), "mine")
+    expect((await place.run()).accepted).not.toBeNull()
+  }, 240_000)
+
   it("P3 wrong options and sources that are none are refused with a remedy, and nothing is made", async () => {
     const place = ground()
     const option = async (options: Partial<RepairRepositoryOptions>) =>

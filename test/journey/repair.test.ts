@@ -173,6 +173,8 @@ it("G2 E15 a run whose record was deleted still says what was accepted, gives th
     "run.json",
     "about.json",
     "source.json",
+    "graph.mmd",
+    "graph.json",
     "fix.patch",
     "base"
   ]) {
