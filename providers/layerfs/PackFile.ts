@@ -59,14 +59,14 @@ export class PackAppender {
     faultPoint("layerfs.pack.create")
     this.#fd = openSync(join(directory, packName(id)), length === 0 ? "w+" : "r+", 0o600)
     this.#isNew = length === 0
-    if (length === 0) {
-      writeSync(this.#fd, headerBytes(), 0, packHeaderLength, 0)
-      this.#position = packHeaderLength
-      this.#committed = packHeaderLength
-    } else {
-      if (fstatSync(this.#fd).size > length) ftruncateSync(this.#fd, length)
-      this.#position = length
-      this.#committed = length
+    this.#position = length === 0 ? packHeaderLength : length
+    this.#committed = this.#position
+    try {
+      if (length === 0) writeSync(this.#fd, headerBytes(), 0, packHeaderLength, 0)
+      else if (fstatSync(this.#fd).size > length) ftruncateSync(this.#fd, length)
+    } catch (error) {
+      closeSync(this.#fd)
+      throw error
     }
   }
 
@@ -251,5 +251,13 @@ export const acquirePack = async (db: Database, directory: string, writer: strin
     return { id: Number(made!["id"]), length: 0 }
   })
   crashPoint("layerfs.pack.acquired")
-  return new PackAppender(directory, id, length)
+  try {
+    return new PackAppender(directory, id, length)
+  } catch (error) {
+    // A full disk, or too many open files: the next one takes it, and makes no other.
+    await db
+      .transactWithRetry(() => void db.run("UPDATE packs SET writer = NULL WHERE id = ? AND writer = ?", id, writer))
+      .catch(() => undefined)
+    throw error
+  }
 }

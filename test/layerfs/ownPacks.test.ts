@@ -73,3 +73,17 @@ it("L8 L12 a call that was done stays done where its pack cannot be given back, 
   await own.giveBack()
   expect(db.all("SELECT id FROM packs WHERE writer IS NOT NULL")).toEqual([])
 })
+
+it("L8 a pack that cannot be opened is free again: the next try takes the same one", async () => {
+  const directory = scratch()
+  const db = await openIndex(join(directory, "index.db"), "full", () => "sto_test")
+  atEnd(() => db.close())
+  const own = new OwnPacks(db, join(directory, "packs"))
+  for (let tries = 0; tries < 3; tries += 1) await expect(own.acquire()).rejects.toMatchObject({ code: "ENOENT" })
+  mkdirSync(join(directory, "packs"))
+  const pack = await own.acquire()
+  expect(pack.id).toBe(1)
+  own.putDown(pack)
+  await own.giveBack()
+  expect(db.all("SELECT id, writer FROM packs")).toEqual([{ id: 1, writer: null }])
+})
