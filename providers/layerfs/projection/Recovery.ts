@@ -8,7 +8,7 @@ import * as path from "node:path"
 import { crashPoint } from "../../../src/base/CrashPoint.ts"
 import { sweepLayers } from "./DiskLayers.ts"
 import { newId } from "../../../src/base/Id.ts"
-import { isAlive } from "../../../src/base/ProcessIdentity.ts"
+import { currentIdentity, isAlive } from "../../../src/base/ProcessIdentity.ts"
 import { RefNotFound, Unavailable, WorkspaceUnreadable } from "../../../src/workspace/WorkspaceError.ts"
 import type {
   CommitOptions,
@@ -28,6 +28,7 @@ import {
   type Parts,
   workOf
 } from "./OpenTree.ts"
+import { isOpenHere } from "./OpenHere.ts"
 import { notIsolated, withoutProtection } from "./Isolation.ts"
 import { insideOf } from "./Inside.ts"
 import { OpenWorkspace } from "./OpenWorkspace.ts"
@@ -51,7 +52,13 @@ const holderLives = (row: WorkspaceRow): boolean =>
  * True when whoever opened the workspace has not been seen dead: it ends it, and between the end of its processes and the row that says
  * so nobody else may take it for left. Pids of another pid namespace of this boot, a container for example, mean nothing here.
  */
-const ownerMayLive = (row: WorkspaceRow): boolean => row.owner !== undefined && isAlive(row.owner) !== false
+const ownerMayLive = ({ id, owner }: WorkspaceRow): boolean => {
+  if (owner === undefined) return false
+  const self = currentIdentity()
+  if (owner.pid === self.pid && owner.startTime === self.startTime && owner.bootId === self.bootId)
+    return isOpenHere(id)
+  return isAlive(owner) !== false
+}
 
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 

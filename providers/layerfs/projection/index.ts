@@ -13,8 +13,9 @@ import type { OpenOptions, Probe, Projection, Workspace } from "../../../src/wor
 import type { MakeProjections, ProjectionManifest, Projections } from "../Projections.ts"
 import { DiskLayers } from "./DiskLayers.ts"
 import { findTools, probeMachine } from "./Machine.ts"
-import { openCopy, openOverlay, type OpenTree } from "./OpenTree.ts"
+import { openCopy, openOverlay, type OpenTree, type TreeRequest } from "./OpenTree.ts"
 import { OpenWorkspace } from "./OpenWorkspace.ts"
+import { beginsHere, endedHere } from "./OpenHere.ts"
 import { discardLeft, listLeft, newWorkspaceId, recoverLeft, sweepWork } from "./Recovery.ts"
 import { Sentinels } from "./Sentinels.ts"
 import { settle } from "./Settle.ts"
@@ -87,7 +88,18 @@ const projectionsOver = (store: StorePort, now: () => number): Projections => {
     await (swept ??= sweepWork(store).catch(() => undefined))
     const at = now()
     const { head: base, project } = branch
-    const request = { id: newWorkspaceId(), branch: branch.id, base, project, options, at }
+    const id = newWorkspaceId()
+    beginsHere(id)
+    try {
+      return await openAs({ id, branch: branch.id, base, project, options, at }, projection, namespaces)
+    } catch (error) {
+      endedHere(id)
+      throw error
+    }
+  }
+
+  const openAs = async (request: TreeRequest, projection: Projection, namespaces: boolean): Promise<Opened> => {
+    const { branch, base, project, options } = request
     const tree: OpenTree =
       projection === "overlay"
         ? await openOverlay({ store, layers, tools: tools! }, request)
@@ -98,7 +110,7 @@ const projectionsOver = (store: StorePort, now: () => number): Projections => {
       throw error
     })
     const workspace = new OpenWorkspace({ store, layers }, tree, {
-      branch: branch.id,
+      branch,
       base,
       actor: options.actor ?? {},
       guard: options.guard,
@@ -116,7 +128,11 @@ const projectionsOver = (store: StorePort, now: () => number): Projections => {
   const acquire = (branch: string, options: OpenOptions): Effect.Effect<OpenWorkspace, never, Scope.Scope> =>
     Effect.acquireRelease(
       settle<OpenWorkspace, never>(async () => (await openTree(branch, options)).workspace),
-      (workspace) => Effect.promise(() => workspace.close().catch(() => undefined))
+      (workspace) =>
+        Effect.promise(async () => {
+          await workspace.close().catch(() => undefined)
+          endedHere(workspace.tree.id)
+        })
     )
 
   const open: Projections["open"] = (branch, options = {}) =>
