@@ -82,8 +82,11 @@ export const runRepository = async (args: RepositoryArguments): Promise<number> 
       onProgress: ({ attempt, stage, text, step }) => {
         // The first word of progress: every option was checked, and the record is there.
         left ??= watchLeftovers(realpathSync(record))
-        if (step !== undefined) line.show(`  ${bar(step)}`)
-        else if (stage !== "import") tell(`${(attempt ?? "").padEnd(3)} ${stage.padEnd(9)} ${text}`)
+        if (step !== undefined) return line.show(`  ${bar(step)}`)
+        if (stage === "import") return
+        // What a bar told of is over.
+        line.end()
+        tell(`${(attempt ?? "").padEnd(3)} ${stage.padEnd(9)} ${text}`)
       }
     }).pipe(
       // Naming the project keeps a store out of it before anything is made.

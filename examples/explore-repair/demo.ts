@@ -205,8 +205,11 @@ const options = (repository: string, base: string): RepairOptions => ({
   record,
   retryInterrupted: true,
   onProgress: ({ attempt, stage, text, step }) => {
-    if (step !== undefined) line.show(`  ${bar(step)}`)
-    else if (stage !== "import") tell(`${(attempt ?? "").padEnd(3)} ${stage.padEnd(9)} ${text}`)
+    if (step !== undefined) return line.show(`  ${bar(step)}`)
+    if (stage === "import") return
+    // What a bar told of is over.
+    line.end()
+    tell(`${(attempt ?? "").padEnd(3)} ${stage.padEnd(9)} ${text}`)
   }
 })
 
