@@ -5,8 +5,9 @@
  * packs' bytes are needed once more; nothing that a row names is dropped. Rules: L8, L9, L10, L12; 04 "Storage".
  *
  * Two passes over the plan: first the newest version of every path, together in solid groups; then the older ones, each as what
- * differs from the next newer one. A moved object depends only on objects that were moved before it, so that no chain can
- * close into a ring, however often a compaction is broken off.
+ * differs from the next newer one. Such an object depends only on objects that were moved before it, so that no chain can
+ * close into a ring, however often a compaction is broken off. Pieces of large files keep the bases that their commits gave them, and
+ * get no others.
  */
 import { rmSync } from "node:fs"
 import { join } from "node:path"
@@ -230,9 +231,11 @@ class UnitRun {
       }
       const raw = this.#read(object)
       if (raw === undefined) continue
-      const frame = (newer?.line === line && newer.version !== version
-        ? this.#delta(object, raw, newer)
-        : undefined) ?? {
+      const frame = (object.kind === "chunk"
+        ? this.#asCommitted(id)
+        : newer?.line === line && newer.version !== version
+          ? this.#delta(object, raw, newer)
+          : undefined) ?? {
         bytes: wholeFrame(raw, level),
         depth: 0,
         cost: costOf(raw.length, false)
@@ -246,6 +249,16 @@ class UnitRun {
       newer = { ...newer, at: undefined }
     }
     return this.#seal(target, true)
+  }
+
+  /**
+   * A piece of a large file that a commit built on the pieces it came from stays built on them: pieces move in their file, so that no
+   * order of paths and versions brings like to like, and what a splice stored would become whole again.
+   */
+  #asCommitted(id: Digest): { bytes: Buffer; depth: number; cost: number } | undefined {
+    const bytes = this.#reader.deltaOf(id)
+    // Nothing is built on it here: its depth and cost are those that the commit allowed.
+    return bytes === undefined ? undefined : { bytes, depth: 0, cost: 0 }
   }
 
   /** The older version as what differs from the newer; undefined where that saves too little or costs readers too much. */

@@ -10,7 +10,7 @@ import type { Digest } from "../../src/base/Digest.ts"
 import { ObjectDamaged } from "../../src/workspace/WorkspaceError.ts"
 import { type Database, StorageFailure } from "../../src/sqlite/Database.ts"
 import { ByteCache } from "./ByteCache.ts"
-import { costOf, type Frame, longestChain, mostFrames, openFrame, parseFrame } from "./Frame.ts"
+import { costOf, deltaFrame, type Frame, longestChain, mostFrames, openFrame, parseFrame } from "./Frame.ts"
 import { openGroup } from "./Group.ts"
 import { idOf, idToBytes } from "./ObjectId.ts"
 import type { Place } from "./ObjectStore.ts"
@@ -162,6 +162,15 @@ export class ObjectReader {
   #damaged(id: Digest): ObjectDamaged {
     this.#db.checkVersion()
     return damaged(id)
+  }
+
+  /** The frame of an object that is built on others by their ids, as it lies in its pack; undefined for any other. */
+  deltaOf(id: Digest): Buffer | undefined {
+    const place = this.place(id)
+    const frame = place?.framed === true ? this.#frame(place) : undefined
+    if (frame?.base === undefined || !("ids" in frame.base)) return undefined
+    const { rawLength, base, form, payload } = frame
+    return deltaFrame(rawLength, base, { isPatch: form === "patch", payload })
   }
 
   /** The bytes at a place, not compared with any id; undefined when they cannot be had. */

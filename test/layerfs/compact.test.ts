@@ -7,7 +7,9 @@ import type { LayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { Database } from "../../src/sqlite/Database.ts"
 import { seed as seedOf } from "../governance/authority.ts"
 import { put } from "./storeChange.ts"
-import { commitInto, importInto, open, scratch } from "./storeFixture.ts"
+import { sha256 } from "../../src/base/Digest.ts"
+import { seeded } from "./contentMemory.ts"
+import { apply, commitInto, importInto, open, scratch } from "./storeFixture.ts"
 import { unsound } from "./soundness.ts"
 import { child } from "./storeKills.ts"
 import { seededRandom } from "../seededRandom.ts"
@@ -225,6 +227,35 @@ describe("compaction", () => {
     const sizes = readdirSync(store.directories.packs).map((name) => statSync(join(store.directories.packs, name)).size)
     expect(sizes.filter((size) => size > 16).reduce((sum, size) => sum + size, 0)).toBe(report.bytesAfter)
     await expectStates(store, states)
+    expect(await store.call("verify", {})).toMatchObject({ ok: true })
+  })
+
+  it("L9 C21 a compaction makes no store larger: pieces of a large file that branches cut and joined stay built on what they came from", async () => {
+    const random = seededRandom(seedOf())
+    const source = scratch()
+    let file = seeded(7, 2 * 1024 * 1024)
+    writeFileSync(join(source, "large"), file)
+    const store = await open(join(scratch(), "s"))
+    const { layer } = await importInto(store, source)
+    const states: { readonly commit: string; readonly sum: string }[] = []
+    for (let branch = 0; branch < 8; branch += 1) {
+      const { id } = await store.call("fork", { from: layer, name: `${branch}` })
+      file = seeded(7, 2 * 1024 * 1024)
+      for (let n = 0; n < 8; n += 1) {
+        const [offset, deleteCount] = [random(file.length - 40_000), n % 2 === 0 ? random(30_000) : 0]
+        const bytes = seeded(random(1e6), random(3000))
+        const { commit } = await apply(store, id, [{ op: "splice", path: "large", offset, deleteCount, bytes }])
+        file = Buffer.concat([file.subarray(0, offset), bytes, file.subarray(offset + deleteCount)])
+        states.push({ commit, sum: sha256(file) })
+      }
+    }
+    for (let round = 0; round < 2; round += 1) {
+      const report = await store.call("compact", unbounded)
+      expect(report).toMatchObject({ complete: true, unreadable: 0 })
+      expect(report.bytesAfter).toBeLessThanOrEqual(report.bytesBefore * 1.01)
+      for (const { commit, sum } of states)
+        expect(sha256(await store.call("readAt", { ref: commit, path: "large" }))).toBe(sum)
+    }
     expect(await store.call("verify", {})).toMatchObject({ ok: true })
   })
 
