@@ -5,7 +5,7 @@
  * Rules: 01 "The host's event loop"; W14 (progress), L12.
  */
 import { Worker } from "node:worker_threads"
-import type { Durability } from "../../src/sqlite/Database.ts"
+import { type Durability, StorageFailure } from "../../src/sqlite/Database.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { decodeError } from "./ErrorTransfer.ts"
 import type { StoreDirectories } from "./StoreDirectory.ts"
@@ -66,6 +66,22 @@ interface Waiting {
   readonly onProgress: ((progress: Progress) => void) | undefined
 }
 
+/** For calls that were under way. */
+const threadEnded = (): StorageFailure =>
+  new StorageFailure({
+    message: "The store's thread has ended; what became of this call is not known.",
+    remedy: "Open the store again and ask findOperation for the operation id.",
+    errcode: misuse
+  })
+const isClosed = (): StorageFailure =>
+  new StorageFailure({
+    message: "The store is closed.",
+    remedy: "Open it again; nothing was done by this call.",
+    errcode: misuse
+  })
+/** SQLITE_MISUSE. */
+const misuse = 21
+
 /**
  * What a call makes lives for that call. With V8's own room for new objects (48 MiB) an import of 100,000 files took 600 MB of memory
  * and no less time; with this it takes 470.
@@ -109,7 +125,7 @@ export const openLayerStore = async (options: LayerStoreOptions): Promise<LayerS
     settle(reply.id)?.resolve(reply.value as never)
   })
   worker.on("error", (error) => fail(error instanceof Error ? error : new Error(String(error))))
-  worker.on("exit", () => fail(new Error("The store is closed")))
+  worker.on("exit", () => fail(threadEnded()))
 
   const send = (name: keyof Calls, input: unknown, callOptions: CallOptions): Promise<never> =>
     new Promise<never>((resolve, reject) => {
@@ -154,7 +170,7 @@ export const openLayerStore = async (options: LayerStoreOptions): Promise<LayerS
     directories,
     durability,
     call: (name, input, callOptions = {}) =>
-      closing === undefined ? send(name, input, callOptions) : Promise.reject(new Error("The store is closed")),
+      closing === undefined ? send(name, input, callOptions) : Promise.reject(isClosed()),
     close: () => (closing ??= close())
   }
 }

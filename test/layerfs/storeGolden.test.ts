@@ -5,9 +5,8 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { expect, it } from "vitest"
 import { put } from "./storeChange.ts"
+import { child } from "./storeKills.ts"
 import { apply, commitInto, importInto, open, readTree, scratch } from "./storeFixture.ts"
-
-const golden = fileURLToPath(new URL("../golden/layerfs-format-1", import.meta.url))
 
 interface Expected {
   readonly layer: string
@@ -18,18 +17,28 @@ interface Expected {
   readonly digest: string
 }
 
-/** The golden store with the directory modes that git does not keep. */
-const copyOfGolden = (): string => {
-  const store = scratch()
-  for (const name of ["", "/packs", "/cache", "/work"]) mkdirSync(`${store}/layerfs${name}`, { mode: 0o700 })
-  copyFileSync(join(golden, "index.db"), `${store}/layerfs/index.db`)
-  copyFileSync(join(golden, "000001.pack"), `${store}/layerfs/packs/000001.pack`)
-  return store
+interface Later extends Expected {
+  readonly imported: string
+  readonly undone: string
+  readonly joined?: string
+  readonly shallow?: string
+}
+
+/** A golden store with the directory modes that git does not keep, and what is expected of it. */
+const copyOfGolden = <E extends Expected>(format: number): { readonly directory: string; readonly expected: E } => {
+  const place = fileURLToPath(new URL(`../golden/layerfs-format-${format}`, import.meta.url))
+  const directory = scratch()
+  for (const name of ["", "/packs", "/cache", "/work"]) mkdirSync(`${directory}/layerfs${name}`, { mode: 0o700 })
+  for (const name of readdirSync(place)) {
+    if (name === "index.db") copyFileSync(join(place, name), `${directory}/layerfs/${name}`)
+    else if (name.endsWith(".pack")) copyFileSync(join(place, name), `${directory}/layerfs/packs/${name}`)
+  }
+  return { directory, expected: JSON.parse(readFileSync(join(place, "expected.json"), "utf8")) as E }
 }
 
 it("L14 L15 W6 a store of format 1 opens, verifies, gives the same roots and trees, and takes further commits", async () => {
-  const expected = JSON.parse(readFileSync(join(golden, "expected.json"), "utf8")) as Expected
-  const store = await open(copyOfGolden())
+  const { directory, expected } = copyOfGolden(1)
+  const store = await open(directory)
   expect(await store.call("verify", {})).toMatchObject({ ok: true, objects: 19 })
   expect(await store.call("branch", { id: expected.branch })).toMatchObject({
     base: expected.layer,
@@ -76,19 +85,7 @@ it.each([
 ])(
   "L7 L10 L13 L14 L15 a store of format $format opens, verifies and gives every state, chunked, paged, compacted, undone and without its past, and takes further work",
   async ({ format, messages }) => {
-    const place = fileURLToPath(new URL(`../golden/layerfs-format-${format}`, import.meta.url))
-    const directory = scratch()
-    for (const name of ["", "/packs", "/cache", "/work"]) mkdirSync(`${directory}/layerfs${name}`, { mode: 0o700 })
-    for (const name of readdirSync(place)) {
-      if (name === "index.db") copyFileSync(join(place, name), `${directory}/layerfs/${name}`)
-      else if (name.endsWith(".pack")) copyFileSync(join(place, name), `${directory}/layerfs/packs/${name}`)
-    }
-    const expected = JSON.parse(readFileSync(join(place, "expected.json"), "utf8")) as Expected & {
-      readonly imported: string
-      readonly undone: string
-      readonly joined?: string
-      readonly shallow?: string
-    }
+    const { directory, expected } = copyOfGolden<Later>(format)
     const store = await open(directory)
     const report = await store.call("verify", {})
     expect(report).toMatchObject({ ok: true, damaged: [], index: [] })
@@ -145,6 +142,35 @@ it.each([
     expect(await store.call("verify", {})).toMatchObject({ ok: true })
   }
 )
+
+it.each([1, 2])(
+  "G5 L8 L12 four processes that open a store of format %i at once migrate it once, and one killed on the way leaves it whole",
+  async (format) => {
+    const { directory, expected } = copyOfGolden(format)
+    const { branch, first, second } = expected
+    const killed = await Promise.all(
+      Array.from({ length: 4 }, (_, n) =>
+        child([directory, "commit", branch, "1", `writer${n}`], {}, (said) =>
+          n === 0 && said.length === 1 ? 0 : undefined
+        )
+      )
+    )
+    for (const { said } of killed.slice(1)) expect(said.at(-1)).toEqual({ closed: true })
+    const store = await open(directory)
+    expect(await store.call("verify", {})).toMatchObject({ ok: true, damaged: [], index: [] })
+    for (const commit of [first, second, ...killed.flatMap(({ said }) => said.flatMap((line) => line.commit ?? []))])
+      expect(await store.call("resolve", { ref: commit })).toMatchObject({ id: commit })
+  }
+)
+
+it("L12 a call after the store was closed is refused by name", async () => {
+  const store = await open(scratch())
+  await store.close()
+  await expect(store.call("stats", {})).rejects.toMatchObject({
+    _tag: "StorageFailure",
+    message: "The store is closed."
+  })
+})
 
 it("L8 an open store does not keep its process alive, and what it leaves is a sound store", async () => {
   const directory = scratch()
