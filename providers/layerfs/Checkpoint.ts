@@ -5,7 +5,7 @@
  */
 import { show } from "../../src/base/PathBytes.ts"
 import type { Change, SkippedEntries } from "../../src/workspace/WorkspaceProvider.ts"
-import { commitChanges, type CommitContext, applyChanges } from "./CommitBuilder.ts"
+import { commitChanges, isRepeated, type CommitContext, applyChanges } from "./CommitBuilder.ts"
 import { harvest, type HarvestInput, type Seen, type Skipped } from "./projection/Harvest.ts"
 import { refNotFound } from "./RefNotFound.ts"
 import type { CheckpointReply, CheckpointRequest, PreviewReply } from "./projection/StorePort.ts"
@@ -40,10 +40,9 @@ export const checkpoint = async (
   const last = upper === undefined ? undefined : harvested.get(upper)
   const found = harvest(input.harvest, context.trees.reader(base), last?.commit === base.id ? last.seen : undefined)
   if (found.unreadable.length > 0) return { unreadable: found.unreadable }
-  const repeated = context.refs.operation(input.operationId) !== undefined
   const outcome = await commitChanges(context, { ...input, changes: found.changes, linkSplit: found.linkSplit })
   // A repeated operation answers with an older commit, of which this harvest says nothing.
-  if (upper !== undefined && !repeated) {
+  if (upper !== undefined && !isRepeated(outcome)) {
     // A process that has a file mapped for writing changes it with no new ctime while the page is dirty: nothing seen beside
     // processes, stopped ones included, is taken for known by the next harvest.
     remember(upper, outcome.commit, input.live || input.quiesced !== undefined ? new Map() : found.seen)

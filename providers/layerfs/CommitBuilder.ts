@@ -98,14 +98,19 @@ export const operationUsed = (operationId: string): OperationUsed =>
 const answerOf = (result: unknown, { branch, operationId }: Edit): CheckpointOutcome => {
   const { branch: of, ...outcome } = result as { readonly branch?: string } & CheckpointOutcome
   if (outcome.outcome !== "committed" || (of !== undefined && of !== branch)) throw operationUsed(operationId)
+  repeated.add(outcome)
   return outcome
 }
+
+const repeated = new WeakSet<CheckpointOutcome>()
+/** The answer is that of an earlier call under the same operation id, here or in another process: this call's changes are not in it. */
+export const isRepeated = (outcome: CheckpointOutcome): boolean => repeated.has(outcome)
 
 /** Commits an edit of a branch head. Throws `RefNotFound`, `HeadMoved` and what `edit` throws. */
 export const commitEdit = async (context: CommitContext, input: Edit): Promise<CheckpointOutcome> => {
   const { refs, trees, objects } = context
-  const repeated = refs.operation(input.operationId)
-  if (repeated !== undefined) return answerOf(repeated.result, input)
+  const before = refs.operation(input.operationId)
+  if (before !== undefined) return answerOf(before.result, input)
   const branch = refs.branch(input.branch)
   if (branch === undefined) throw refNotFound(input.branch)
   if (input.onNewBranch === undefined && branch.head !== input.expectedHead) {
