@@ -47,8 +47,22 @@ export const checkpoint = async (
     // processes, stopped ones included, is taken for known by the next harvest.
     remember(upper, outcome.commit, input.live || input.quiesced !== undefined ? new Map() : found.seen)
   }
-  return { outcome, fingerprint: found.fingerprint, skipped: listed(found.skipped) }
+  return {
+    outcome,
+    fingerprint: found.fingerprint,
+    skipped: listed(found.skipped),
+    repeats: repeats(context, input, repeated, outcome.commit)
+  }
 }
+
+/** What a repeated operation made may be an older commit, or the one whose answer was lost. */
+const repeats = (
+  context: CommitContext,
+  input: CheckpointRequest,
+  repeated: boolean,
+  commit: string
+): "no" | "older" | "next" =>
+  !repeated ? "no" : context.refs.commit(commit)?.parent === input.expectedHead ? "next" : "older"
 
 /** Entries named at most: an attempt may have made millions. */
 const namedEntries = 1000

@@ -61,3 +61,25 @@ it("W10 a repeated operation gives its commit again, and the checkpoint after it
     )
   )
 })
+
+it("W10 an older operation that is repeated answers with its commit, and the workspace goes on where it stood", async () => {
+  const { provider, commit } = await ground({ f: "0" })
+  const branch = await run(provider.fork(commit))
+  await run(
+    Effect.scoped(
+      Effect.gen(function* () {
+        const workspace = yield* provider.open(branch.id)
+        yield* workspace.write("f", "1")
+        const first = yield* workspace.checkpoint({ operationId: "op-1" })
+        yield* workspace.write("f", "2")
+        const second = yield* workspace.checkpoint({ operationId: "op-2" })
+        yield* workspace.write("f", "3")
+        expect((yield* workspace.checkpoint({ operationId: "op-1" })).commit).toBe(first.commit)
+        expect(yield* workspace.head).toBe(second.commit)
+        const third = yield* workspace.checkpoint({ operationId: "op-3" })
+        expect(yield* provider.commit(third.commit)).toMatchObject({ parent: second.commit })
+        expect(text(yield* provider.readAt(third.commit, "f"))).toBe("3")
+      })
+    )
+  )
+})

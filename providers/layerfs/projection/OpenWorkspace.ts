@@ -204,7 +204,7 @@ export class OpenWorkspace {
     const live = busy && frozen === undefined
     if (live && options.allowLive !== true) this.#refuseLive()
     const operationId = options.operationId ?? newId("operation")
-    const { outcome, fingerprint, skipped } = await this.#whileFrozen(frozen, () =>
+    const { outcome, fingerprint, skipped, repeats } = await this.#whileFrozen(frozen, () =>
       this.#harvesting((harvest) =>
         this.#parts.store.checkpoint({
           branch: this.#branch,
@@ -220,7 +220,8 @@ export class OpenWorkspace {
       )
     )
     crashPoint("workspace.harvested")
-    if (outcome.outcome === "committed" || outcome.outcome === "unchanged") {
+    if (repeats === "next") this.#head = outcome.commit
+    else if (repeats === "no" && (outcome.outcome === "committed" || outcome.outcome === "unchanged")) {
       this.#head = outcome.commit
       // A live upper may have changed since; one that was unchanged may hold other times than its commit (W8).
       const adoptable = outcome.outcome === "committed" && !busy && skipped.skipped === undefined

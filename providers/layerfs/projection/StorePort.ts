@@ -38,6 +38,8 @@ export type CheckpointReply =
       /** See HarvestResult. */
       readonly fingerprint: string
       readonly skipped: SkippedEntries
+      /** Whether the operation had been done before: then its commit is the one after `expectedHead`, or an older one. */
+      readonly repeats: "no" | "older" | "next"
     }
 
 /** The same without a commit: what would be committed. */
