@@ -1,6 +1,6 @@
 /**
  * Lines of a file that a regular expression matches: the same for an open workspace and for a stored state.
- * Promise: a binary file has no lines; the text is read as UTF-8; where an expression was left by an earlier match plays no part.
+ * Promise: a binary file has no lines, an empty one neither, and a line feed at the end begins none; the text is read as UTF-8; where an expression was left by an earlier match plays no part.
  * Rules: W4, L3.
  */
 
@@ -19,6 +19,7 @@ export const grepLines = (
   found: (line: number, text: string) => boolean
 ): void => {
   const lines = bytes.toString("utf8").split("\n")
+  if (lines.at(-1) === "") lines.pop()
   for (let index = skip; index < lines.length; index += 1) {
     if (expression.test(lines[index]!) && !found(index + 1, lines[index]!)) return
   }
