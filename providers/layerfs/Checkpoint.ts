@@ -4,7 +4,7 @@
  * silence. Rules: W4, W8, W10, W22, L2; 04 "Harvest". Runs in the worker, beside the store.
  */
 import { show } from "../../src/base/PathBytes.ts"
-import type { Change, SkippedEntries } from "../../src/workspace/WorkspaceProvider.ts"
+import type { Change, CheckpointOutcome, SkippedEntries } from "../../src/workspace/WorkspaceProvider.ts"
 import { commitChanges, isRepeated, type CommitContext, applyChanges } from "./CommitBuilder.ts"
 import { harvest, type HarvestInput, type Seen, type Skipped } from "./projection/Harvest.ts"
 import { refNotFound } from "./RefNotFound.ts"
@@ -51,7 +51,7 @@ export const checkpoint = async (
     outcome,
     fingerprint: found.fingerprint,
     skipped: listed(found.skipped),
-    repeats: repeats(context, input, repeated, outcome.commit)
+    repeats: repeats(context, input, outcome)
   }
 }
 
@@ -59,10 +59,11 @@ export const checkpoint = async (
 const repeats = (
   context: CommitContext,
   input: CheckpointRequest,
-  repeated: boolean,
-  commit: string
-): "no" | "older" | "next" =>
-  !repeated ? "no" : context.refs.commit(commit)?.parent === input.expectedHead ? "next" : "older"
+  outcome: CheckpointOutcome
+): "no" | "older" | "next" => {
+  if (!isRepeated(outcome)) return "no"
+  return context.refs.commit(outcome.commit)?.parent === input.expectedHead ? "next" : "older"
+}
 
 /** Entries named at most: an attempt may have made millions. */
 const namedEntries = 1000
