@@ -20,9 +20,11 @@ type Fits = (value: unknown) => boolean
 type Look = (value: unknown) => string | undefined
 
 const isInput: Fits = (value) => isText(value) || value instanceof Uint8Array
-/** A path of the machine: no name of it can hold a NUL. */
+/** A path of the machine: no name of it can hold a NUL. None at all is no place: a setting left empty must not mean where the caller stands. */
 const isPlace: Fits = (value) =>
-  isText(value) ? !value.includes("\0") : value instanceof Uint8Array && !value.includes(0)
+  isText(value)
+    ? value !== "" && !value.includes("\0")
+    : value instanceof Uint8Array && value.length > 0 && !value.includes(0)
 const isPlaceText: Fits = (value) => isText(value) && !value.includes("\0")
 const isFlag: Fits = (value) => typeof value === "boolean"
 const isNumber: Fits = (value) => typeof value === "number" && !Number.isNaN(value)

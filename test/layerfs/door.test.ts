@@ -53,7 +53,7 @@ const rows = ({ source, out, layer, base, branch, commit }: Ground): Readonly<Re
       args: [{ source }],
       places: [
         at("0", ""),
-        at("0.source", "text bytes", "/a\0b", new Uint8Array([47, 0])),
+        at("0.source", "text bytes", "/a\0b", new Uint8Array([47, 0]), "", new Uint8Array()),
         at("0.name", "undefined text"),
         at("0.operationId", "undefined text"),
         at("0.onProgress", "undefined function")
