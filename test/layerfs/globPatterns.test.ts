@@ -3,6 +3,7 @@ import * as fc from "fast-check"
 import { expect, it } from "vitest"
 import { compileGlob } from "../../providers/layerfs/projection/Glob.ts"
 import { grepLines } from "../../providers/layerfs/projection/Grep.ts"
+import { seededRandom } from "../seededRandom.ts"
 
 /** The same as a regular expression, for patterns of these parts; `/` stands in no class, and backtracking is short. */
 const parts: Readonly<Record<string, string>> = {
@@ -92,4 +93,19 @@ it("W4 L3 a line feed at the end of a file begins no line, and an empty file has
     [2],
     [1, 2]
   ])
+})
+
+it("W4 L3 a long text is searched piece by piece: the same lines, numbers and pages as at once", () => {
+  const random = seededRandom(7)
+  const lengths = [0, 1, 60, 70_000, 1024 * 1024 - 1, 1024 * 1024, 1_500_000]
+  for (const end of ["", "\n"]) {
+    const lines = Array.from({ length: 400 }, (_, n) => `${"ä".repeat(lengths[random(n % 50 === 0 ? 7 : 3)]! / 2)}${n}`)
+    const bytes = Buffer.from(lines.join("\n") + end)
+    for (const skip of [0, 1, 50, 399, 400, 500]) {
+      const found: string[] = []
+      grepLines(/[05]$/, bytes, skip, (line, text) => found.push(`${line} ${text.length}`) > 0)
+      const model = lines.flatMap((text, n) => (n >= skip && /[05]$/.test(text) ? [`${n + 1} ${text.length}`] : []))
+      expect(found).toEqual(model)
+    }
+  }
 })

@@ -7,6 +7,21 @@
 /** A file is binary when its first 8,000 bytes hold a NUL, as for git (`buffer_is_binary`, xdiff-interface.c). */
 export const isBinary = (bytes: Uint8Array): boolean => bytes.subarray(0, 8000).includes(0)
 
+/** Bytes that become text at once. V8 has no string of 512 MiB, and a split text takes a multiple of its bytes. */
+const pieceBytes = 1024 * 1024
+/** Of a longer line only its beginning is looked at. */
+const longestLine = 64 * 1024 * 1024
+const lineFeed = 0x0a
+
+/** Behind the last line that ends within a piece from `start`; a line longer than a piece is one of its own. */
+const pieceEnd = (bytes: Buffer, start: number): number => {
+  if (bytes.length - start <= pieceBytes) return bytes.length
+  const last = bytes.lastIndexOf(lineFeed, start + pieceBytes - 1)
+  if (last >= start) return last + 1
+  const next = bytes.indexOf(lineFeed, start)
+  return next < 0 ? bytes.length : next + 1
+}
+
 /** The expression without the flags under which it would go on from its last match. */
 export const lineExpression = (pattern: RegExp): RegExp =>
   new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, ""))
@@ -18,9 +33,15 @@ export const grepLines = (
   skip: number,
   found: (line: number, text: string) => boolean
 ): void => {
-  const lines = bytes.toString("utf8").split("\n")
-  if (lines.at(-1) === "") lines.pop()
-  for (let index = skip; index < lines.length; index += 1) {
-    if (expression.test(lines[index]!) && !found(index + 1, lines[index]!)) return
+  let before = 0
+  for (let start = 0; start < bytes.length; ) {
+    const end = pieceEnd(bytes, start)
+    const lines = bytes.toString("utf8", start, Math.min(end, start + longestLine)).split("\n")
+    if (bytes[end - 1] === lineFeed && lines.at(-1) === "") lines.pop()
+    for (let index = Math.max(0, skip - before); index < lines.length; index += 1) {
+      if (expression.test(lines[index]!) && !found(before + index + 1, lines[index]!)) return
+    }
+    before += lines.length
+    start = end
   }
 }
