@@ -143,6 +143,11 @@ export const scan = async (
     let names: string[]
     try {
       names = reach(absolute(directory.path), (short) => readdirSync(short, { encoding: "latin1" }))
+      // A link by now: these names are perhaps of a directory outside of the source. Not by inode, which some file systems make up anew.
+      if (!lstat(directory.path).isDirectory()) {
+        notes.add("vanished", directory.path, "replaced before its entries were read")
+        continue
+      }
     } catch (error) {
       const code = codeOf(error)
       if (goneCodes.has(code)) notes.add("vanished", directory.path, "gone before its entries were read")

@@ -21,6 +21,8 @@ import {
 import { createServer } from "node:net"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
+import { ImportNotes } from "../../providers/layerfs/ImportNotes.ts"
+import { scan } from "../../providers/layerfs/ImportScan.ts"
 import { networkFileSystem } from "../../providers/layerfs/StoreDirectory.ts"
 import { ProgressMeter } from "../../providers/layerfs/ProgressMeter.ts"
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
@@ -110,6 +112,29 @@ describe("import", () => {
     expect(receipt.files).toBe((await store.call("list", { ref: receipt.commit, path: "" }))!.length)
     const vanished = notesOf(receipt).includes("vanished z-vanishing")
     expect(receipt.files).toBe(vanished ? 601 : 602)
+  })
+
+  it("W13 C17 a directory that becomes a link out of the source during the walk brings nothing from there", async () => {
+    const [source, outside] = [scratch(), scratch()]
+    for (const root of [join(source, "d"), outside]) {
+      mkdirSync(root, { recursive: true })
+      writeFileSync(join(root, `in-${root === outside ? "outside" : "source"}`), "f")
+    }
+    mkdirSync(join(source, "e"))
+    writeFileSync(join(source, "z"), "met after d was looked at, and before it is read")
+    const notes = new ImportNotes()
+    const found = await scan(
+      latin(source),
+      notes,
+      () => {},
+      (file) => {
+        if (file.name !== "z") return
+        rmSync(join(source, "d"), { recursive: true })
+        symlinkSync(outside, join(source, "d"))
+      }
+    )
+    expect(found.files.map((file) => file.path)).toEqual(["z"])
+    expect(notes.forReceipt().notes).toMatchObject([{ kind: "vanished", path: { path: "d" } }])
   })
 
   it("W13 C8 a store inside the import, and an import inside the store, are refused before anything is stored", async () => {
