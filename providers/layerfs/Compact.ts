@@ -256,7 +256,7 @@ class UnitRun {
    * order of paths and versions brings like to like, and what a splice stored would become whole again.
    */
   #asCommitted(id: Digest): { bytes: Buffer; depth: number; cost: number } | undefined {
-    const bytes = this.#reader.deltaOf(id)
+    const bytes = this.#reader.deltaFrameOf(id)
     // Nothing is built on it here: its depth and cost are those that the commit allowed.
     return bytes === undefined ? undefined : { bytes, depth: 0, cost: 0 }
   }

@@ -149,13 +149,21 @@ export class ObjectReader {
       if (place === undefined) throw this.#damaged(id)
       const decoded = this.decodeAt(place, find)
       if (decoded !== undefined && decoded.raw.length === place.length && idOf(decoded.raw) === id) {
-        if (decoded.raw.length <= smallObject) this.#recent.put(id, decoded, decoded.raw.length + 200)
-        return decoded
+        return decoded.raw.length <= smallObject ? this.#keep(id, decoded) : decoded
       }
       // Another process compacts: a pack that went away between two looks at the index, this object's or a base's.
       if (!this.#missed || attempt === lookups) throw this.#damaged(id)
       if (this.#isReading) this.#db.raw.exec("COMMIT; BEGIN")
     }
+  }
+
+  /** In memory of its own: a slice would hold the whole group that it was taken from, long after the groups' own bound. */
+  #keep(id: Digest, { raw, depth, cost }: Decoded): Decoded {
+    const own = Buffer.allocUnsafeSlow(raw.length)
+    raw.copy(own)
+    const kept = { raw: own, depth, cost }
+    this.#recent.put(id, kept, own.length + 200)
+    return kept
   }
 
   /** What a newer Coppice wrote meanwhile is no damage. Throws `StoreMoved` then. */
@@ -165,7 +173,7 @@ export class ObjectReader {
   }
 
   /** The frame of an object that is built on others by their ids, as it lies in its pack; undefined for any other. */
-  deltaOf(id: Digest): Buffer | undefined {
+  deltaFrameOf(id: Digest): Buffer | undefined {
     const place = this.place(id)
     const frame = place?.framed === true ? this.#frame(place) : undefined
     if (frame?.base === undefined || !("ids" in frame.base)) return undefined

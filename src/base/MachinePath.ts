@@ -10,10 +10,13 @@ import { delimiter } from "node:path"
 
 const ofNpm = /(^|[\\/])(node_modules[\\/]\.bin|node-gyp-bin)[\\/]?$/
 
+const standardPlaces = "/usr/local/bin:/usr/bin:/bin"
+
 export const machinePath = (source: Readonly<Record<string, string | undefined>> = process.env): string | undefined => {
   const path = source["PATH"]
   if (path === undefined || source["npm_execpath"] === undefined) return path
   const places = path.split(delimiter)
   const first = places.findIndex((place) => !ofNpm.test(place))
-  return first < 0 ? "" : places.slice(first).join(delimiter)
+  // None is left: an empty PATH would mean the working directory.
+  return first < 0 ? standardPlaces : places.slice(first).join(delimiter)
 }

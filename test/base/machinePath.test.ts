@@ -11,7 +11,7 @@ describe("machinePath", () => {
     const started = { npm_execpath: "/opt/npm/bin/npm-cli.js" }
     expect(machinePath({ ...started, PATH: `${npm}:${machine}` })).toBe(machine)
     expect(machinePath({ ...started, PATH: machine })).toBe(machine)
-    expect(machinePath({ ...started, PATH: npm })).toBe("")
+    expect(machinePath({ ...started, PATH: npm })).toBe("/usr/local/bin:/usr/bin:/bin")
     // Nobody was started by npm: the front is the user's own.
     expect(machinePath({ PATH: `${npm}:${machine}` })).toBe(`${npm}:${machine}`)
     expect(machinePath(started)).toBeUndefined()

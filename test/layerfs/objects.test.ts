@@ -156,6 +156,20 @@ describe("deltas", () => {
     expect(unread).toEqual([])
   })
 
+  it("L3 L10 what is kept of a small object that was read is its own bytes, not the group that it lay in", async () => {
+    const { writer, commit, fresh } = await ground()
+    const random = seededRandom(seedOf())
+    const small = Array.from({ length: 50 }, () => writer.write("tree", noise(random, 600)))
+    writer.write("blob", noise(random, 500_000))
+    commit()
+    const reader = fresh()
+    for (const id of [...small, ...small]) {
+      const read = reader.read(id)
+      expect(idOf(read)).toBe(id)
+      expect(read.buffer.byteLength).toBe(600)
+    }
+  })
+
   it("L10 L12 an object that a compaction moves while one look at the index goes on is found where it lies now", async () => {
     const { writer, commit, fresh, db, file } = await ground()
     const id = writer.write("chunk", noise(seededRandom(seedOf()), 5000))
