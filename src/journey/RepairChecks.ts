@@ -25,6 +25,15 @@ const isLimit = (value: unknown): boolean => {
   return Option.isSome(limit) && Duration.toMillis(limit.value) > 0
 }
 
+/** Undefined where it is no directory that can be listed. */
+const namesIn = (directory: string): readonly string[] | undefined => {
+  try {
+    return readdirSync(directory)
+  } catch {
+    return undefined
+  }
+}
+
 /** What TypeScript would have refused: the first option whose value is of another kind, in words. */
 const wrongKind = (given: RepairOptions): readonly [option: string, wanted: string] | undefined => {
   const { oracle, budget, prepare } = given
@@ -68,11 +77,14 @@ export const checked = (given: RepairOptions) => {
       "Give the directory of the judge's own files."
     )
   }
-  if (heldOut !== undefined && readdirSync(heldOut).length === 0) {
+  const held = heldOut === undefined ? undefined : namesIn(heldOut)
+  if (heldOut !== undefined && (held === undefined || held.length === 0)) {
     return wrong(
       "oracle.heldOut",
-      "The held-out directory is empty: nothing would be judged that an attempt cannot see.",
-      "Put the judge's own files there, or leave the option out."
+      held === undefined
+        ? "The held-out directory cannot be read."
+        : "The held-out directory is empty: nothing would be judged that an attempt cannot see.",
+      "Give a readable directory with the judge's own files, or leave the option out."
     )
   }
   if (heldOut !== undefined && liesInside(heldOut, source)) {
@@ -161,6 +173,14 @@ const aboutIn = (bytes: Buffer): About | undefined => {
   }
 }
 
+const aboutAt = (path: string): About | undefined => {
+  try {
+    return aboutIn(readFileSync(path))
+  } catch {
+    return undefined
+  }
+}
+
 /**
  * Refuses a directory that is no record and holds what a record would write over or sweep away, and one that is a store's. Writes
  * nothing: what stands there may be somebody's own.
@@ -173,13 +193,12 @@ export const mayBeRecord = ({ record }: RepairOptions) =>
     const ofStore = ["authority.db", "layerfs"].find((name) => existsSync(at(name)))
     if (ofStore !== undefined) return notARecord(ofStore, "is that of a store")
     if (existsSync(at("about.json"))) {
-      const about = aboutIn(readFileSync(at("about.json")))
-      return typeof about?.about === "string"
+      return typeof aboutAt(at("about.json"))?.about === "string"
         ? Effect.void
         : notARecord("about.json", "holds a file that is no record's")
     }
-    const isTaken = (name: string): boolean =>
-      existsSync(at(name)) && !(statSync(at(name)).isDirectory() && readdirSync(at(name)).length === 0)
+    // What cannot be listed is no empty directory either.
+    const isTaken = (name: string): boolean => existsSync(at(name)) && namesIn(at(name))?.length !== 0
     const taken = [...recordFiles, ...privateDirectories].find(isTaken)
     return taken === undefined ? Effect.void : notARecord(taken, "holds what a record would write over")
   })

@@ -301,6 +301,8 @@ describe("repairRepository", () => {
       expect(readFileSync(join(record, path), "utf8")).toBe("mine\n")
       expect(readdirSync(record)).toEqual([path.split("/")[0]])
     }
+    mkdirSync(join(place.root, "own-directory", "about.json"), { recursive: true })
+    expect(await option({ record: join(place.root, "own-directory") })).toMatchObject({ option: "record" })
     writeFileSync(join(place.root, "file"), "mine")
     expect(await option({ record: join(place.root, "file") })).toMatchObject({ option: "record" })
     // Files beside those of a record are nobody's business.

@@ -92,6 +92,7 @@ it("L12 a new store that another process is just making is waited for, and opens
   const rival = new DatabaseSync(index)
   rival.exec("BEGIN EXCLUSIVE")
   const opening = open(directory)
+  // Long enough for the opening to have met the lock; where it has not, the test passes without having shown anything.
   const released = new Promise((resolve) => setTimeout(resolve, 400)).then(() => rival.close())
   expect(await (await opening).call("stats", {})).toMatchObject({ commits: 0 })
   await released
