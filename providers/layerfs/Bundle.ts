@@ -14,8 +14,8 @@ import { BundleEncoder, type BundleObject } from "./BundleFormat.ts"
 import { type BundleCommit, type BundleManifest, commitColumns, parentsOf } from "./BundleManifest.ts"
 import { CompactPlan } from "./CompactPlan.ts"
 import type { ObjectReader } from "./ObjectReader.ts"
-import type { CommitRow } from "./RefStore.ts"
-import type { SqliteRefs } from "./SqliteRefs.ts"
+import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
+import type { LayerRefs } from "./LayerRefs.ts"
 import { syncDirectory } from "./StoreDirectory.ts"
 
 const groupBytes = 4 * 1024 * 1024
@@ -32,7 +32,7 @@ interface Wanted {
 }
 
 /** The commit, and with `history` all of its ancestors by both parents, each once. Undefined where the store lacks one unsaid. */
-const commitsOf = (db: Database, refs: SqliteRefs, head: string, history: boolean): Wanted | undefined => {
+const commitsOf = (db: Database, refs: LayerRefs, head: string, history: boolean): Wanted | undefined => {
   const found = new Map<string, BundleCommit>()
   const edges: string[] = []
   const open = [head]
@@ -115,7 +115,7 @@ class NewFile {
 
 export interface ExportContext {
   readonly db: Database
-  readonly refs: SqliteRefs
+  readonly refs: LayerRefs
   readonly reader: ObjectReader
   readonly progress: (progress: Progress) => void
   readonly cancelled: () => boolean

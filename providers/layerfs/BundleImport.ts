@@ -19,10 +19,10 @@ import {
   parentsOf,
   refused
 } from "./BundleManifest.ts"
-import { idToBytes } from "./ObjectId.ts"
+import { idToBytes } from "../../src/base/DigestBytes.ts"
 import { insertObjects, type ObjectWriter } from "./PackedObjects.ts"
-import { insertRow } from "./RowSums.ts"
-import type { SqliteRefs } from "./SqliteRefs.ts"
+import { insertRow } from "../../src/workspace/kit/RowSums.ts"
+import type { LayerRefs } from "./LayerRefs.ts"
 import { charge, type StoreQuota } from "./StoreQuota.ts"
 
 /** How often a bundle is read again because somebody else has stored objects of it meanwhile; then some may lie there twice. */
@@ -30,7 +30,7 @@ const readings = 3
 
 export interface BundleContext {
   readonly db: Database
-  readonly refs: SqliteRefs
+  readonly refs: LayerRefs
   /** A writer with a pack of its own. */
   readonly objects: ObjectWriter
   readonly quota: StoreQuota
@@ -108,7 +108,7 @@ const freshOf = (db: Database, { commits, project }: BundleManifest, shown: stri
 
 /** Parents of new commits that the store has: of the same project, and earlier. */
 const checkParents = (
-  refs: SqliteRefs,
+  refs: LayerRefs,
   { commits, edges, project }: BundleManifest,
   fresh: readonly BundleCommit[],
   shown: string
@@ -183,7 +183,7 @@ const commit = async (
     for (const one of fresh) insertCommit(db, project.id, one)
     markEdges(db, edges, shown)
     crashPoint("layerfs.bundle.inTransaction")
-    faultPoint("layerfs.index.commit")
+    faultPoint("refs.index.commit")
     return { commits: fresh.length, objects: stored, beginsHere: edges.filter((id) => refs.isEdge(id)) }
   })
   objects.committed()

@@ -8,35 +8,25 @@ import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { newId } from "../../src/base/Id.ts"
 import { show } from "../../src/base/PathBytes.ts"
 import type { Durability } from "../../src/sqlite/Database.ts"
-import { HeadMoved, OperationUsed } from "../../src/workspace/WorkspaceError.ts"
+
 import type { CheckpointOutcome } from "../../src/workspace/WorkspaceProvider.ts"
 import type { Turn } from "./CommitLine.ts"
 import { storeBytes, type StoredContent, storeFile } from "./FileContent.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
-import { refNotFound } from "./RefNotFound.ts"
-import type { BranchRow, CommitRow, NewCommit } from "./RefStore.ts"
-import type { SqliteRefs } from "./SqliteRefs.ts"
+import { headMoved, operationUsed, refNotFound } from "../../src/workspace/kit/Refusals.ts"
+import type { BranchRow, CommitRow, NewCommit } from "../../src/workspace/kit/RefStore.ts"
+import type { LayerRefs } from "./LayerRefs.ts"
 import type { CommitChanges, CommitIntent } from "./StoreCalls.ts"
 import type { StoredTrees } from "./StoredTrees.ts"
-import type { ContentSource, TreeChange } from "./Tree.ts"
+import type { ContentSource, TreeChange } from "../../src/workspace/kit/Tree.ts"
 import { diffTrees } from "./TreeDiff.ts"
 import { TreeEditor } from "./TreeEditor.ts"
 
 export interface CommitContext extends Turn {
-  readonly refs: SqliteRefs
+  readonly refs: LayerRefs
   readonly trees: StoredTrees
   readonly durability: Durability
 }
-
-export const headMoved = (branch: string, expected: string, actual: string): HeadMoved =>
-  new HeadMoved({
-    message: "The branch has moved since this state was read.",
-    remedy:
-      "Nothing was changed. See what the branch gained with diff; then fork the new head and apply the work there, or move the head again with it as expectedHead.",
-    branch,
-    expected,
-    actual
-  })
 
 /** `older` is what the path had before: what the new content is probably like. */
 const storeContent = (
@@ -85,14 +75,6 @@ export interface Edit extends CommitIntent {
   /** Commits to a branch of its own, beginning here, instead of moving `branch`. */
   readonly onNewBranch?: BranchRow
 }
-
-export const operationUsed = (operationId: string): OperationUsed =>
-  new OperationUsed({
-    message: "This operation id stands for another request.",
-    remedy:
-      "Use a new operation id for a new request; findOperation says which commit the old one made. Nothing was done.",
-    operationId
-  })
 
 /** What a repeated commit answered, when it was one of this branch. Stores of before do not say of which branch it was. */
 const answerOf = (result: unknown, { branch, operationId }: Edit): CheckpointOutcome => {

@@ -9,7 +9,8 @@
  */
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import type { ObjectWriter } from "./PackedObjects.ts"
-import type { AddCommit, Added } from "./RefStore.ts"
+import type { Added } from "../../src/workspace/kit/RefStore.ts"
+import type { AddStored } from "./LayerRefs.ts"
 
 /** Commits of one group at most, and how long the first one waits for those behind it to be built, in milliseconds. */
 const most = 64
@@ -21,13 +22,13 @@ export interface Turn {
   /** What is staged may be flushed now, beside what the call still does: the next step is `land`. */
   readonly flushSoon: () => void
   /** Makes what was staged durable. Rejects as `RefStore.addCommit` does; the writer has then forgotten it. */
-  readonly land: (staged: AddCommit) => Promise<Added>
+  readonly land: (staged: AddStored) => Promise<Added>
 }
 
 export interface CommitLineOptions {
   readonly writer: () => Promise<ObjectWriter>
-  readonly addCommit: (input: AddCommit) => Promise<Added>
-  readonly addCommits: (inputs: readonly AddCommit[]) => Promise<boolean>
+  readonly addCommit: (input: AddStored) => Promise<Added>
+  readonly addCommits: (inputs: readonly AddStored[]) => Promise<boolean>
 }
 
 /** A call that waits or runs. */
@@ -43,7 +44,7 @@ interface Entry {
 /** A call that has staged its commit and waits for it to land. */
 interface Member {
   readonly entry: Entry
-  readonly staged: AddCommit
+  readonly staged: AddStored
   readonly landed: (added: Added) => void
   readonly failed: (error: unknown) => void
   /** Settles when the call has ended, however. */
@@ -134,7 +135,7 @@ export class CommitLine {
       const flushSoon = (): void => {
         if (isAlone || this.#waiting.length === 0) this.#flushing = objects.syncBeside()
       }
-      const land = (staged: AddCommit): Promise<Added> =>
+      const land = (staged: AddStored): Promise<Added> =>
         new Promise((landed, failed) => {
           // From here on it is in the group's hands; a call that fails before forgets what it staged.
           objects.keep()

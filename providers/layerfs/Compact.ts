@@ -19,7 +19,7 @@ import type { CompactReport, Progress } from "../../src/workspace/WorkspaceProvi
 import { CompactPlan, type PlannedObject } from "./CompactPlan.ts"
 import { chainBytes, costOf, deltaFrame, deltaOf, wholeFrame } from "./Frame.ts"
 import { frameGroup } from "./Group.ts"
-import { idToBytes } from "./ObjectId.ts"
+import { idToBytes } from "../../src/base/DigestBytes.ts"
 import { ObjectReader } from "./ObjectReader.ts"
 import { isWorthIt, smallestDelta } from "./PackedObjects.ts"
 import { PackAppender, packName, sealAt } from "./PackFile.ts"

@@ -7,7 +7,7 @@ import { type MessagePort, Worker } from "node:worker_threads"
 import type { Durability } from "../../src/sqlite/Database.ts"
 import type { CompactReport, Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { compactStore } from "./Compact.ts"
-import { decodeError, encodeError } from "./ErrorTransfer.ts"
+import { decodeError, encodeError } from "../../src/workspace/kit/ErrorTransfer.ts"
 import { openIndex } from "./IndexSchema.ts"
 import { workerUrl } from "./WorkerUrl.ts"
 

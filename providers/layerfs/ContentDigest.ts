@@ -6,7 +6,8 @@
 import { createHash } from "node:crypto"
 import type { Digest } from "../../src/base/Digest.ts"
 import { blocks, type StoredContent } from "./FileContent.ts"
-import { blockSize, idToBytes, inlineLimit, zeroBlock } from "./ObjectId.ts"
+import { idToBytes } from "../../src/base/DigestBytes.ts"
+import { blockSize, inlineLimit, zeroBlock } from "./ObjectId.ts"
 import type { ObjectSource } from "./StoredTrees.ts"
 
 /** The name under which a content's digest is kept beside those of roots. */

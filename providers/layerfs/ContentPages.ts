@@ -11,7 +11,7 @@
 import type { Digest } from "../../src/base/Digest.ts"
 import { maxChunk } from "./Chunker.ts"
 import type { Like } from "./ObjectStore.ts"
-import { idFromBytes, idLength, idOf, writeId } from "./ObjectId.ts"
+import { idFromBytes, idLength, idOf, writeId } from "../../src/base/DigestBytes.ts"
 
 export interface PageEntry {
   /** Bytes of the file below it. */

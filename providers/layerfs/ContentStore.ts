@@ -10,7 +10,8 @@ import type { Digest } from "../../src/base/Digest.ts"
 import { type ChunkList, replaceEntries } from "./ChunkList.ts"
 import { chunkEnd, isHoleAt, maxChunk } from "./Chunker.ts"
 import { EntryMerger, holeId, isHole, type ObjectSink, PageBuilder, type PageEntry } from "./ContentPages.ts"
-import { idOf, inlineLimit } from "./ObjectId.ts"
+import { idOf } from "../../src/base/DigestBytes.ts"
+import { inlineLimit } from "./ObjectId.ts"
 import type { Like } from "./ObjectStore.ts"
 
 export interface StoredContent {

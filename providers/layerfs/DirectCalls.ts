@@ -8,9 +8,9 @@ import { fromInput, isMode, join, meansDirectory, parent, show, type TreePath } 
 import { EditRefused } from "../../src/workspace/WorkspaceError.ts"
 import type { FileOperation } from "../../src/workspace/WorkspaceProvider.ts"
 import { readContent, spliceContent, storeBytes, type StoredContent } from "./FileContent.ts"
-import { type Lookup, pathError, resolvePath } from "./Lookup.ts"
+import { type Lookup, pathError, resolvePath } from "../../src/workspace/kit/Lookup.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
-import { checkOperation } from "./OperationCheck.ts"
+import { checkOperation } from "../../src/workspace/kit/OperationCheck.ts"
 import type { Node, TreeEditor } from "./TreeEditor.ts"
 
 export interface DirectContext {

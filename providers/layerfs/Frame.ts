@@ -13,7 +13,7 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib"
 import type { Digest } from "../../src/base/Digest.ts"
 import type { ObjectKind } from "./ObjectStore.ts"
-import { idFromBytes, idLength, idToBytes } from "./ObjectId.ts"
+import { idFromBytes, idLength, idToBytes } from "../../src/base/DigestBytes.ts"
 import { applyPatch, patchPayload, varint, VarintReader, zstdMagic as magic } from "./Patch.ts"
 
 /** What a chain of deltas may cost a reader, all its objects together: bytes through zstd, 5 ms of them on one core. See `costOf`. */

@@ -15,11 +15,11 @@ import { ImportNotes } from "./ImportNotes.ts"
 import { ImportReading } from "./ImportReading.ts"
 import { scan, type Scan, type ScannedDirectory } from "./ImportScan.ts"
 import type { ObjectWriter } from "./PackedObjects.ts"
-import type { SqliteRefs } from "./SqliteRefs.ts"
+import type { LayerRefs } from "./LayerRefs.ts"
 import type { ImportInput } from "./StoreCalls.ts"
 
 export interface ImportContext {
-  readonly refs: SqliteRefs
+  readonly refs: LayerRefs
   readonly objects: ObjectWriter
   readonly index: string
   /** Directory of what can be made again. */

@@ -19,7 +19,7 @@ import type { ImportReading } from "./ImportReading.ts"
 import type { ScannedFile } from "./ImportScan.ts"
 import { type Sign, thisMachine } from "./ImportSigns.ts"
 import { trusting } from "./ImportTrust.ts"
-import { idFromBytes, idLength } from "./ObjectId.ts"
+import { idFromBytes, idLength } from "../../src/base/DigestBytes.ts"
 
 /** size, mtime, ctime, inode, device. */
 const columns = 5

@@ -15,7 +15,8 @@ import { type Sign, signsOf, thisMachine } from "./ImportSigns.ts"
 import type { ObjectSink } from "./ContentPages.ts"
 import { readDescriptor, storeHole, storeStream } from "./ContentStore.ts"
 import { wholeFrame } from "./Frame.ts"
-import { idFromBytes, idLength, idToBytes, inlineLimit } from "./ObjectId.ts"
+import { idFromBytes, idLength, idToBytes } from "../../src/base/DigestBytes.ts"
+import { inlineLimit } from "./ObjectId.ts"
 import type { ObjectKind } from "./ObjectStore.ts"
 
 /** Files to read, a column for each thing that the scan saw of them: many small objects would cost more than the reading. */

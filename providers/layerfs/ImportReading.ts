@@ -13,7 +13,7 @@ import type { ImportNotes } from "./ImportNotes.ts"
 import type { Batch, Outcomes, ReaderMessage, ReaderRequest, ReaderSetup, ReadOutcome } from "./ImportReader.ts"
 import type { Scan, ScannedFile } from "./ImportScan.ts"
 import type { Sign } from "./ImportSigns.ts"
-import { idLength } from "./ObjectId.ts"
+import { idLength } from "../../src/base/DigestBytes.ts"
 import { workerUrl } from "./WorkerUrl.ts"
 
 /** Files of one batch at most: tiny ones cost a thread their calls and not their bytes, and are shared out by number. */

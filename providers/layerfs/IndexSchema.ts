@@ -5,7 +5,7 @@
  */
 import { existsSync } from "node:fs"
 import { Database, type Durability, type Migration, type Row, StoreMoved, whenFree } from "../../src/sqlite/Database.ts"
-import { defineRowSum, sumAllRows } from "./RowSums.ts"
+import { defineRowSum, sumAllRows } from "../../src/workspace/kit/RowSums.ts"
 
 /** The version of the whole on-disk format: index and packs. 2 came with frames, 3 with patches; packs of before stay readable. */
 export const formatVersion = 3

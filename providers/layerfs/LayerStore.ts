@@ -7,7 +7,7 @@
 import { Worker } from "node:worker_threads"
 import { type Durability, StorageFailure } from "../../src/sqlite/Database.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
-import { decodeError } from "./ErrorTransfer.ts"
+import { decodeError } from "../../src/workspace/kit/ErrorTransfer.ts"
 import type { StoreDirectories } from "./StoreDirectory.ts"
 import { openStoreDirectories } from "./StoreDirectory.ts"
 import type { Calls } from "./StoreCalls.ts"

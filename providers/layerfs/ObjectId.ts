@@ -1,34 +1,17 @@
 /**
- * Object ids in their two forms: `sha256:<hex>` in memory and 32 bytes in trees and index rows.
- * Promise: an id is the sha256 of the object's bytes. Rules: W6, L10, L14.
+ * What the ids of objects stand for: an id is the sha256 of the object's bytes. Rules: W6, L10, L14.
  *
  * A file of up to `inlineLimit` is one object, so its id is its provider-neutral content digest too; a larger one is a list of
  * chunks (ContentPages.ts). Stores of format 1 have files of up to 4 MiB whole, and above that a list of their 4 MiB blocks' ids.
  */
-import { hash } from "node:crypto"
 import type { Digest } from "../../src/base/Digest.ts"
+import { idFromBytes, idLength, idOf } from "../../src/base/DigestBytes.ts"
 
 /** Up to this size a file is one object; above it, a list of chunks. */
 export const inlineLimit = 512 * 1024
 
 /** The blocks of a content digest (W6), and of a large file in a store of format 1. */
 export const blockSize = 4 * 1024 * 1024
-
-export const idLength = 32
-
-export const idOf = (bytes: Uint8Array): Digest => `sha256:${hash("sha256", bytes, "hex")}`
-
-export const idToBytes = (id: Digest): Buffer => Buffer.from(id.slice(7), "hex")
-
-/** The same, put where it belongs: directories and lists are made of ids. */
-export const writeId = (into: Buffer, id: Digest, at: number): void => {
-  into.write(id.slice(7), at, idLength, "hex")
-}
-
-export const idFromBytes = (bytes: Uint8Array, offset = 0): Digest => {
-  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  return `sha256:${buffer.toString("hex", offset, offset + idLength)}`
-}
 
 /** The ids in a list object of format 1. */
 export const idsOfList = (list: Buffer): Digest[] => {

@@ -12,7 +12,7 @@ import { type Database, StorageFailure } from "../../src/sqlite/Database.ts"
 import { ByteCache } from "./ByteCache.ts"
 import { costOf, deltaFrame, type Frame, longestChain, mostFrames, openFrame, parseFrame } from "./Frame.ts"
 import { openGroup } from "./Group.ts"
-import { idOf, idToBytes } from "./ObjectId.ts"
+import { idOf, idToBytes } from "../../src/base/DigestBytes.ts"
 import type { Place } from "./ObjectStore.ts"
 import { hasPackHeader, packName, readAt } from "./PackFile.ts"
 

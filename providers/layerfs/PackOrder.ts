@@ -5,7 +5,7 @@
  */
 import type { Digest } from "../../src/base/Digest.ts"
 import { type GroupFiles, nothing } from "./GroupFiles.ts"
-import { idOf } from "./ObjectId.ts"
+import { idOf } from "../../src/base/DigestBytes.ts"
 import type { ObjectReader } from "./ObjectReader.ts"
 import type { Place } from "./ObjectStore.ts"
 import type { ObjectSource } from "./StoredTrees.ts"

@@ -6,9 +6,9 @@
 import { statfsSync } from "node:fs"
 import * as Effect from "effect/Effect"
 import type { Probe } from "../../src/workspace/WorkspaceProvider.ts"
-import { manifest } from "./projection/index.ts"
-import { probeMachine } from "./projection/Machine.ts"
-import type { ProjectionManifest } from "./Projections.ts"
+import { projectionManifest as manifest } from "./Projections.ts"
+import { probeMachine } from "../../src/workspace/kit/Machine.ts"
+import type { ProjectionManifest } from "../../src/workspace/kit/Projections.ts"
 import { networkFileSystem } from "./StoreDirectory.ts"
 
 export interface DirectoryProbe {

@@ -1,26 +1,29 @@
 /**
- * What the provider takes from its projections: everything about open workspaces.
- * Promise: `projection/index.ts` exports `makeProjections(port, now)` that gives exactly this; the provider adds no rule of
- * its own to these calls. Rules: W2, W4, W12, W17, W23.
+ * The projections of LayerFS: an overlay over cached layers where the machine has it, else a copy.
+ * Promise: as the kit's Projections. Rules: W1, W2, L15; 04 "Projections".
  */
-import type * as Effect from "effect/Effect"
-import type * as Scope from "effect/Scope"
-import type { Manifest, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
-import type { StorePort } from "./projection/StorePort.ts"
+import * as path from "node:path"
+import { probeMachine } from "../../src/workspace/kit/Machine.ts"
+import { makeProjections, type ProjectionManifest, type Projections } from "../../src/workspace/kit/Projections.ts"
+import type { StorePort } from "../../src/workspace/kit/StorePort.ts"
+import { DiskLayers } from "./DiskLayers.ts"
 
-/** The part of the manifest that the machine and the projection decide. */
-export type ProjectionManifest = Pick<
-  Manifest,
-  "visiblePath" | "unprivileged" | "mountAtChosenPath" | "hardLinks" | "stableInodes" | "renameDirectory"
->
-
-export interface Projections
-  extends Pick<WorkspaceProvider, "probe" | "open" | "execOn" | "left" | "recover" | "discardLeft"> {
-  readonly manifest: ProjectionManifest
+/** What holds for the overlay, which `auto` takes where it can; a copy keeps hard links and renames as they are (W1, L15). */
+export const projectionManifest: ProjectionManifest = {
+  visiblePath: true,
+  unprivileged: true,
+  mountAtChosenPath: true,
+  hardLinks: "splitOnWrite",
+  stableInodes: false,
+  renameDirectory: "copyOnly"
 }
 
-/**
- * `now` dates commits (milliseconds since 1970). What the projections start lives in the given scope, and no longer than an
- * open workspace; the store itself outlives the scope of the projections.
- */
-export type MakeProjections = (port: StorePort, now: () => number) => Effect.Effect<Projections, never, Scope.Scope>
+export const layerProjections = (store: StorePort, now: () => number): Projections =>
+  makeProjections({
+    store,
+    layers: new DiskLayers(store),
+    directory: "copy",
+    manifest: projectionManifest,
+    probe: () => probeMachine(path.join(store.directory, "work")),
+    now
+  })

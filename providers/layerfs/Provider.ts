@@ -12,14 +12,15 @@ import type { Busy, StorageFailure, StoreMoved } from "../../src/sqlite/Database
 import { unsupported } from "../../src/workspace/Unsupported.ts"
 import { CandidateRefused, type StoreLocation, type StoreOptionInvalid } from "../../src/workspace/WorkspaceError.ts"
 import type { BranchInfo, FileStat, Manifest, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
-import { checkedProvider } from "./Door.ts"
+import { checkedProvider } from "../../src/workspace/kit/Door.ts"
 import { type CallOptions, type LayerStore, type LayerStoreOptions, openLayerStore } from "./LayerStore.ts"
-import type { MakeProjections, ProjectionManifest, Projections } from "./Projections.ts"
+import { layerProjections } from "./Projections.ts"
 import { commitInfo, historyCalls } from "./history/HistoryCalls.ts"
-import type { BranchRow } from "./RefStore.ts"
+import type { BranchRow } from "../../src/workspace/kit/RefStore.ts"
 import type { FoundEntry } from "./StoreCalls.ts"
 import { orDie, StoreCaller } from "./StoreCaller.ts"
 import { storePortOf } from "./StorePortOf.ts"
+import type { ProjectionManifest, Projections } from "../../src/workspace/kit/Projections.ts"
 
 export type OpenFailure = StoreLocation | StoreOptionInvalid | Busy | StorageFailure | StoreMoved
 
@@ -74,8 +75,7 @@ const lastPart = (path: TreePath): string => show(path.split("/").findLast((part
  * Fails with `StoreLocation`, `StoreOptionInvalid`, `Busy`, `StorageFailure`, `StoreMoved`.
  */
 export const makeLayerFs = Effect.fnUntraced(function* (
-  options: LayerStoreOptions,
-  makeProjections: MakeProjections
+  options: LayerStoreOptions
 ): Effect.fn.Return<WorkspaceProvider, OpenFailure, Scope.Scope> {
   const store = yield* Effect.acquireRelease(
     Effect.tryPromise({ try: () => openLayerStore(options), catch: (error) => error }).pipe(
@@ -85,7 +85,7 @@ export const makeLayerFs = Effect.fnUntraced(function* (
   )
   const clock = yield* Clock.Clock
   const now = (): number => clock.currentTimeMillisUnsafe()
-  return makeProvider(store, yield* makeProjections(storePortOf(store, now), now), now)
+  return makeProvider(store, layerProjections(storePortOf(store, now), now), now)
 })
 
 const makeProvider = (store: LayerStore, projections: Projections, now: () => number): WorkspaceProvider => {

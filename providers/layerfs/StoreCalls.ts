@@ -19,7 +19,6 @@ import type {
   GrepPage,
   HeadMove,
   ImportReceipt,
-  MovedHead,
   PathFailure,
   ReadRange,
   StoreError,
@@ -27,10 +26,21 @@ import type {
   VerifyReport
 } from "../../src/workspace/WorkspaceProvider.ts"
 import type * as E from "../../src/workspace/WorkspaceError.ts"
-import type { HarvestInput } from "./projection/Harvest.ts"
-import type { CheckpointReply, CheckpointRequest, PreviewReply } from "./projection/StorePort.ts"
-import type { BranchRow, CommitRow, ProjectRow, WorkspaceRow } from "./RefStore.ts"
-import type { TreeChange, TreeEntry } from "./Tree.ts"
+import type {
+  Answer,
+  GrepTexts,
+  LogQuestion,
+  LogReply,
+  MoveQuestion,
+  MoveReply,
+  Paged,
+  ForkQuestion,
+  RewindQuestion
+} from "../../src/workspace/kit/Questions.ts"
+import type { HarvestInput } from "../../src/workspace/kit/Harvest.ts"
+import type { CheckpointReply, CheckpointRequest, PreviewReply } from "../../src/workspace/kit/StorePort.ts"
+import type { BranchRow, CommitRow, ProjectRow, WorkspaceRow } from "../../src/workspace/kit/RefStore.ts"
+import type { TreeChange, TreeEntry } from "../../src/workspace/kit/Tree.ts"
 
 /** Who asks for a commit, and under which operation it is found again. */
 export interface CommitIntent {
@@ -74,26 +84,6 @@ export interface FoundEntry {
   readonly entry: TreeEntry
 }
 
-/** A page that is asked for; checked in the worker. */
-export interface Paged {
-  readonly limit?: number | undefined
-  readonly after?: string | undefined
-}
-
-/** A page, with the cursor of the next. */
-export type Answer<Items> = Items & { readonly next: string | null }
-
-export interface LogQuestion extends Paged {
-  readonly refs: readonly string[]
-  /** A caller's path, or null for the whole history. */
-  readonly path: TreePath | null
-}
-
-export interface LogReply {
-  readonly commits: readonly CommitRow[]
-  readonly beginsHere: readonly string[]
-}
-
 export interface DiffQuestion extends Paged {
   readonly from: string
   readonly to: string
@@ -129,31 +119,12 @@ export interface GlobQuestion extends Paged {
   readonly pattern: string
 }
 
-export interface GrepTexts {
-  readonly pattern: RegExp
-  readonly texts: readonly { readonly path: TreePath; readonly bytes: Uint8Array }[]
-  readonly limit: number
-}
-
 export interface GrepQuestion extends Paged {
   readonly ref: string
   readonly pattern: RegExp
   readonly path: TreePath
   readonly glob: string | null
 }
-
-/** A reset to a ref, or a move taken back: the numbered one, or with null the newest reset that stands. */
-export type MoveQuestion = {
-  readonly branch: string
-  readonly expectedHead: string
-  readonly reason: string
-  readonly actor: Actor
-  readonly operationId: string
-  readonly at: number
-} & ({ readonly to: string } | { readonly undo: number | null })
-
-/** What the store tells of a moved head: nothing of effects. */
-export type MoveReply = Omit<MovedHead, "effects">
 
 export interface Calls {
   readonly open: (input: object) => Promise<object>
@@ -168,11 +139,7 @@ export interface Calls {
     readonly at: number
   }) => Promise<ImportReceipt>
   /** `RefNotFound`. Repeated with the same operation id it answers the same branch. */
-  readonly fork: (input: {
-    readonly from: string
-    readonly name: string
-    readonly operationId?: string
-  }) => Promise<BranchRow>
+  readonly fork: (input: ForkQuestion) => Promise<BranchRow>
 
   /** `RefNotFound`. */
   readonly branch: (input: { readonly id: string }) => BranchRow
@@ -220,12 +187,7 @@ export interface Calls {
   /** Lines of these texts, one after the other, at most `limit`: for an open workspace, whose caller's thread they do not hold. `PatternTooSlow`. */
   readonly grepTexts: (input: GrepTexts) => readonly GrepMatch[]
   /** `RefNotFound`, `MoveRefused`. Repeated with the same operation id it answers the same branch. */
-  readonly rewind: (input: {
-    readonly branch: string
-    readonly to: string
-    readonly name: string
-    readonly operationId?: string | undefined
-  }) => Promise<BranchRow>
+  readonly rewind: (input: RewindQuestion) => Promise<BranchRow>
   /** `RefNotFound`, `HeadMoved`, `MoveRefused`. See `history/Moves.ts`. */
   readonly moveHead: (input: MoveQuestion) => Promise<MoveReply>
   /** `RefNotFound`, `QueryInvalid`. Newest first. */

@@ -4,7 +4,7 @@
  */
 import { RefNotFound } from "../../src/workspace/WorkspaceError.ts"
 import type { LayerStore } from "./LayerStore.ts"
-import type { StorePort } from "./projection/StorePort.ts"
+import type { StorePort } from "../../src/workspace/kit/StorePort.ts"
 
 const orUndefined = async <A>(call: Promise<A>): Promise<A | undefined> => {
   try {

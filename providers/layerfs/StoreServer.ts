@@ -9,19 +9,20 @@ import { join, type TreePath } from "../../src/base/PathBytes.ts"
 import { fullProfile } from "../../src/workspace/TreeDigest.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
 import type { CompactReport, ImportReceipt, Progress } from "../../src/workspace/WorkspaceProvider.ts"
-import { commitChanges, type CommitContext, commitEdit, operationUsed } from "./CommitBuilder.ts"
+import { commitChanges, type CommitContext, commitEdit } from "./CommitBuilder.ts"
+import { operationUsed } from "../../src/workspace/kit/Refusals.ts"
 import { CommitLine } from "./CommitLine.ts"
 import { checkpoint, preview } from "./Checkpoint.ts"
 import { contentDigestOf } from "./ContentDigest.ts"
 import { digestOfRoot } from "./RootDigest.ts"
 import { applyOperations } from "./DirectCalls.ts"
 import { exportPatch, removeAbandonedScratch } from "./ExportPatch.ts"
-import { pathError, resolvePath } from "./Lookup.ts"
+import { pathError, resolvePath } from "../../src/workspace/kit/Lookup.ts"
 import { exportBundle } from "./Bundle.ts"
 import { importBundle } from "./BundleImport.ts"
 import { compactInThread } from "./CompactThread.ts"
 import { readStats, verifyStore } from "./Verify.ts"
-import { encodeError } from "./ErrorTransfer.ts"
+import { encodeError } from "../../src/workspace/kit/ErrorTransfer.ts"
 import { longestRead, readContent, readRange } from "./FileContent.ts"
 import { createEmpty, type ImportContext, importDirectory } from "./Import.ts"
 import { settlingNs } from "./ImportTrust.ts"
@@ -37,12 +38,12 @@ import { blame } from "./history/Blame.ts"
 import { Bounded } from "./history/Bounded.ts"
 import { globAt, grepAt, grepTexts } from "./history/Search.ts"
 import { DiffPages } from "./history/DiffPages.ts"
-import { readBranches, readLog } from "./history/Log.ts"
-import { moveHead, readUndoLog, rewind } from "./history/Moves.ts"
-import type { History } from "./history/Question.ts"
-import { refNotFound } from "./RefNotFound.ts"
-import type { BranchRow, CommitRow } from "./RefStore.ts"
-import { SqliteRefs } from "./SqliteRefs.ts"
+import { readBranches, readLog } from "../../src/workspace/kit/Log.ts"
+import { moveHead, readUndoLog, rewind } from "../../src/workspace/kit/Moves.ts"
+import { type History, logHistory } from "./history/History.ts"
+import { refNotFound } from "../../src/workspace/kit/Refusals.ts"
+import type { BranchRow, CommitRow } from "../../src/workspace/kit/RefStore.ts"
+import { LayerRefs } from "./LayerRefs.ts"
 import type { Calls, FoundEntry } from "./StoreCalls.ts"
 import { StoredTrees } from "./StoredTrees.ts"
 import { writerIdentity } from "./WriterIdentity.ts"
@@ -60,7 +61,7 @@ type Handlers = {
 /** An opened store. All state of the worker. */
 class OpenStore {
   readonly db: Database
-  readonly refs: SqliteRefs
+  readonly refs: LayerRefs
   readonly reader: ObjectReader
   readonly trees: StoredTrees
   readonly setup: WorkerSetup
@@ -73,7 +74,7 @@ class OpenStore {
   private constructor(setup: WorkerSetup, db: Database) {
     this.setup = setup
     this.db = db
-    this.refs = new SqliteRefs(db, setup.quota)
+    this.refs = new LayerRefs(db, setup.quota)
     this.reader = new ObjectReader(db, setup.directories.packs)
     this.#packs = new OwnPacks(db, setup.directories.packs)
     // What the running commit wrote is visible to it before the index knows it.
@@ -238,7 +239,7 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
       return project
     },
     branches: (input) => readBranches({ refs }, input),
-    log: (input, scope) => readLog(history(scope), input),
+    log: (input, scope) => readLog(logHistory(history(scope)), input),
     findOperation: ({ operationId }) => {
       const found = refs.operation(operationId)
       return found === undefined ? null : { commit: found.commit }

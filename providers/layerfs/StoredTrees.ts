@@ -5,8 +5,8 @@
  */
 import type { Digest } from "../../src/base/Digest.ts"
 import type { TreePath } from "../../src/base/PathBytes.ts"
-import type { CommitRow } from "./RefStore.ts"
-import type { TreeEntry, TreeReader } from "./Tree.ts"
+import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
+import type { TreeEntry, TreeReader } from "../../src/workspace/kit/Tree.ts"
 import {
   decodeRoot,
   decodeTimes,

@@ -12,7 +12,7 @@
  */
 import type { Digest } from "../../src/base/Digest.ts"
 import type { TreePath } from "../../src/base/PathBytes.ts"
-import { idFromBytes, idLength, writeId } from "./ObjectId.ts"
+import { idFromBytes, idLength, writeId } from "../../src/base/DigestBytes.ts"
 
 export type StoredEntry =
   | {

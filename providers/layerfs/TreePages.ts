@@ -12,7 +12,7 @@
  */
 import type { Digest } from "../../src/base/Digest.ts"
 import type { TreePath } from "../../src/base/PathBytes.ts"
-import { idFromBytes, idLength, idToBytes, writeId } from "./ObjectId.ts"
+import { idFromBytes, idLength, idToBytes, writeId } from "../../src/base/DigestBytes.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
 import { encodeTimes, encodeTree, isLinked, type StoredEntry, type StoredTime } from "./TreeCodec.ts"
 

@@ -12,18 +12,27 @@ import { visitContent } from "./FileContent.ts"
 import { zeroBlock } from "./ObjectId.ts"
 import { kindNumber } from "./PackedObjects.ts"
 import { packHeaderLength } from "./PackFile.ts"
-import { changedRows } from "./RowSums.ts"
-import type { SqliteRefs } from "./SqliteRefs.ts"
+import { changedRows } from "../../src/workspace/kit/RowSums.ts"
+import type { LayerRefs } from "./LayerRefs.ts"
 import type { StoreDirectories } from "./StoreDirectory.ts"
 import { StoredTrees, visitPages } from "./StoredTrees.ts"
 import type { StoreQuota } from "./StoreQuota.ts"
 import { type PackedStore, type SeenObjects, verifyObjects } from "./VerifyObjects.ts"
 
+/** Packs that end, by their row, before what lies in them. */
+const shortPacks = (db: Database): string[] =>
+  db
+    .all(
+      `SELECT p.id FROM (SELECT pack, max(offset + length) AS end FROM groups GROUP BY pack) g JOIN packs p ON p.id = g.pack
+       WHERE p.length < g.end LIMIT 100`
+    )
+    .map((row) => `packs: the row of ${String(row["id"])} says that the pack ends before what lies in it`)
+
 /** Paths and commits named per damaged object at most. */
 const named = 20
 
 export interface VerifyContext extends PackedStore {
-  readonly refs: SqliteRefs
+  readonly refs: LayerRefs
   readonly progress: (progress: Progress) => void
 }
 
@@ -71,7 +80,7 @@ export const verifyStore = (context: VerifyContext): VerifyReport => {
     .all("PRAGMA integrity_check(100)")
     .map((row) => String(row["integrity_check"]))
     .filter((line) => line !== "ok")
-    .concat(lostParents(context.db), changedRows(context.db))
+    .concat(lostParents(context.db), changedRows(context.db), shortPacks(context.db))
   return {
     ok: damaged.size === 0 && index.length === 0,
     objects: seen.size,
@@ -87,7 +96,7 @@ export const verifyStore = (context: VerifyContext): VerifyReport => {
 }
 
 /** Walks every commit, newest first, and puts the paths and commits that want lost objects beside their ids. */
-const nameDamage = (refs: SqliteRefs, objects: SeenObjects, damaged: Map<Digest, Damage>): void => {
+const nameDamage = (refs: LayerRefs, objects: SeenObjects, damaged: Map<Digest, Damage>): void => {
   let commit = ""
   const trees = new StoredTrees(objects)
   const isLost = (id: Digest, path: TreePath): boolean => {

@@ -7,7 +7,6 @@ import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import { type WorkspaceProvider, Workspaces } from "../../src/workspace/WorkspaceProvider.ts"
 import type { LayerStoreOptions } from "./LayerStore.ts"
-import { makeProjections } from "./projection/index.ts"
 import { makeLayerFs, type OpenFailure } from "./Provider.ts"
 
 export type { LayerStoreOptions } from "./LayerStore.ts"
@@ -16,7 +15,7 @@ export { layerFsVersion, type OpenFailure } from "./Provider.ts"
 
 /** The provider itself, open until the scope ends. Failures as `layerFs`. */
 export const openLayerFs = (options: LayerStoreOptions): Effect.Effect<WorkspaceProvider, OpenFailure, Scope.Scope> =>
-  makeLayerFs(options, makeProjections)
+  makeLayerFs(options)
 
 /**
  * The provider as a layer.

@@ -18,7 +18,7 @@ export const faultPoints = [
   "layerfs.pack.sync",
   "layerfs.pack.syncDirectory",
   "layerfs.pack.truncate",
-  "layerfs.index.commit",
+  "refs.index.commit",
   "layerfs.compact.commit",
   "layerfs.import.remember",
   "layers.mark",
@@ -43,8 +43,7 @@ const armed = (): ((name: FaultPointName) => void) => {
     if (fault.remaining !== 0) return
     const { code } = fault
     // SQLite's own shape for its own file: a full disk is its error 13, any other one 10 (SQLITE_IOERR).
-    const isDatabase =
-      name === "layerfs.index.commit" || name === "layerfs.compact.commit" || name === "authority.commit"
+    const isDatabase = name === "refs.index.commit" || name === "layerfs.compact.commit" || name === "authority.commit"
     const shape = isDatabase
       ? { code: "ERR_SQLITE_ERROR", errcode: code === "ENOSPC" ? 13 : 10 }
       : { code, syscall: "write" }

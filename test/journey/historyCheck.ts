@@ -10,7 +10,7 @@ import { join } from "node:path"
 import { readContent } from "../../providers/layerfs/FileContent.ts"
 import { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
 import { digestParts } from "../../providers/layerfs/RootDigest.ts"
-import { SqliteRefs } from "../../providers/layerfs/SqliteRefs.ts"
+import { LayerRefs } from "../../providers/layerfs/LayerRefs.ts"
 import { StoredTrees } from "../../providers/layerfs/StoredTrees.ts"
 import { type Digest, digestJson } from "../../src/base/Digest.ts"
 import { exploreModule } from "../../src/explore/ExploreGraph.ts"
@@ -147,7 +147,7 @@ const digestOf = (reader: ObjectReader, root: Digest): Digest => {
 
 const candidates = (db: Database, index: Database, store: string): string[] => {
   const faults: string[] = []
-  const refs = new SqliteRefs(index, { store: null, project: null })
+  const refs = new LayerRefs(index, { store: null, project: null })
   const reader = new ObjectReader(index, join(store, "layerfs", "packs"))
   try {
     for (const row of db.all("SELECT * FROM candidate")) {

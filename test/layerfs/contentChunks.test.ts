@@ -17,7 +17,8 @@ import {
   storeBytes,
   visitContent
 } from "../../providers/layerfs/FileContent.ts"
-import { blockSize, idOf, idToBytes, inlineLimit, zeroBlock } from "../../providers/layerfs/ObjectId.ts"
+import { idOf, idToBytes } from "../../src/base/DigestBytes.ts"
+import { blockSize, inlineLimit, zeroBlock } from "../../providers/layerfs/ObjectId.ts"
 import { type Digest, sha256 } from "../../src/base/Digest.ts"
 import { contentDigest } from "../../src/workspace/TreeDigest.ts"
 import { MemoryObjects, seeded } from "./contentMemory.ts"

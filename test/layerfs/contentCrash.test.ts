@@ -56,7 +56,7 @@ const expectState = async (directory: string, branch: string, steps: number): Pr
 it.each([
   ["layerfs.pack.written", 2],
   ["layerfs.commit.packSynced", 2],
-  ["layerfs.commit.inTransaction", 2],
+  ["refs.commit.inTransaction", 2],
   ["layerfs.commit.committed", 3]
 ])(
   "L8 L14 W10 a splice killed at %s is whole or absent, and the ones after it go on from there",
@@ -74,7 +74,7 @@ it.each([
 )
 
 // Each of these commits appends a group of whole objects and one of frames.
-it.each(["layerfs.pack.append:5", "layerfs.pack.append:6:EIO", "layerfs.pack.sync:3", "layerfs.index.commit:3"])(
+it.each(["layerfs.pack.append:5", "layerfs.pack.append:6:EIO", "layerfs.pack.sync:3", "refs.index.commit:3"])(
   "L8 L14 W10 a splice that meets %s ends in a typed error with a remedy and changes nothing; asked for again it is done",
   async (fault) => {
     const { directory, branch } = await ground()

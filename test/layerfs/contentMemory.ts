@@ -3,7 +3,7 @@
  * Promise: an object is its id, as in the real store. Seeded bytes, so that a failing run can be repeated.
  */
 import type { Digest } from "../../src/base/Digest.ts"
-import { idOf } from "../../providers/layerfs/ObjectId.ts"
+import { idOf } from "../../src/base/DigestBytes.ts"
 import type { Like, ObjectKind, ObjectStore } from "../../providers/layerfs/ObjectStore.ts"
 
 export class MemoryObjects implements ObjectStore {

@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { expect, it } from "vitest"
 import type { CommitChanges } from "../../providers/layerfs/StoreCalls.ts"
-import type { TreeChange } from "../../providers/layerfs/Tree.ts"
+import type { TreeChange } from "../../src/workspace/kit/Tree.ts"
 import { put } from "./storeChange.ts"
 import { importInto, open, scratch } from "./storeFixture.ts"
 

@@ -1,8 +1,8 @@
 /** What a glob pattern matches, and what it costs; and what a line is to a search. Rules: W4, L3. */
 import * as fc from "fast-check"
 import { expect, it } from "vitest"
-import { compileGlob } from "../../providers/layerfs/projection/Glob.ts"
-import { grepLines } from "../../providers/layerfs/projection/Grep.ts"
+import { compileGlob } from "../../src/workspace/kit/Glob.ts"
+import { grepLines } from "../../src/workspace/kit/Grep.ts"
 import { seededRandom } from "../seededRandom.ts"
 
 /** The same as a regular expression, for patterns of these parts; `/` stands in no class, and backtracking is short. */

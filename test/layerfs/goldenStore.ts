@@ -7,7 +7,7 @@
 import { copyFileSync, linkSync, mkdirSync, readdirSync, symlinkSync, utimesSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
-import { defineRowSum } from "../../providers/layerfs/RowSums.ts"
+import { defineRowSum } from "../../src/workspace/kit/RowSums.ts"
 import { Database } from "../../src/sqlite/Database.ts"
 import { seededRandom } from "../seededRandom.ts"
 

@@ -210,9 +210,9 @@ const logsOf = async (directory: string, branches: readonly string[]) => {
 
 it.each([
   "layerfs.pack.sync:2",
-  "layerfs.index.commit:3",
+  "refs.index.commit:3",
   "layerfs.pack.append:7",
-  "layerfs.index.commit:3,layerfs.pack.truncate:1"
+  "refs.index.commit:3,layerfs.pack.truncate:1"
 ])(
   "L8 W10 a group that meets %s: whoever was told of a commit has it, whoever was told of a failure has nothing, and all go on",
   async (fault) => {
@@ -230,7 +230,7 @@ it.each([
 it.each([
   "layerfs.pack.written:9",
   "layerfs.commit.packSynced:3",
-  "layerfs.commit.inTransaction:3",
+  "refs.commit.inTransaction:3",
   "layerfs.commit.committed:8"
 ])(
   "L8 W10 killed at %s with a group under way: every commit that was told of is there, and each branch has a whole one or none",

@@ -7,7 +7,7 @@ import { blame } from "../../providers/layerfs/history/Blame.ts"
 import { matchLines } from "../../providers/layerfs/history/Lines.ts"
 import { openIndex } from "../../providers/layerfs/IndexSchema.ts"
 import { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
-import { SqliteRefs } from "../../providers/layerfs/SqliteRefs.ts"
+import { LayerRefs } from "../../providers/layerfs/LayerRefs.ts"
 import { StoredTrees } from "../../providers/layerfs/StoredTrees.ts"
 import { newId } from "../../src/base/Id.ts"
 import { atEnd, scratch } from "./storeFixture.ts"
@@ -169,7 +169,7 @@ describe("blame", () => {
 /** The parts of a store that a scene has filled, to put a merge into it and to count what is read. */
 const inside = async (directory: string) => {
   const db = await openIndex(join(directory, "layerfs/index.db"), "disposable", () => "sto_none")
-  const refs = new SqliteRefs(db, { storeBytes: null, projectBytes: null } as never)
+  const refs = new LayerRefs(db, { storeBytes: null, projectBytes: null } as never)
   const reader = new ObjectReader(db, join(directory, "layerfs/packs"))
   atEnd(() => {
     reader.close()

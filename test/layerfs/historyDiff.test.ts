@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest"
 import { DiffPages } from "../../providers/layerfs/history/DiffPages.ts"
 import { openIndex } from "../../providers/layerfs/IndexSchema.ts"
 import { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
-import { SqliteRefs } from "../../providers/layerfs/SqliteRefs.ts"
+import { LayerRefs } from "../../providers/layerfs/LayerRefs.ts"
 import { StoredTrees } from "../../providers/layerfs/StoredTrees.ts"
 import type { Change, DiffOptions, FileOperation, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 import { seededRandom } from "../seededRandom.ts"
@@ -208,7 +208,7 @@ describe("diff", () => {
     })
     let read = 0
     const counted = { read: (id: Parameters<ObjectReader["read"]>[0]) => ((read += 1), reader.read(id)) }
-    const refs = new SqliteRefs(db, { storeBytes: null, projectBytes: null } as never)
+    const refs = new LayerRefs(db, { storeBytes: null, projectBytes: null } as never)
     const history = { refs, trees: new StoredTrees(counted), reader: counted, cancelled: () => false }
     const page = await new DiffPages().page(history, { from: commit, to: branch, path: null })
     expect(told(page.changes)).toEqual(["modified d7/f"])

@@ -3,8 +3,8 @@ import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { openIndex } from "../../providers/layerfs/IndexSchema.ts"
-import { readLog } from "../../providers/layerfs/history/Log.ts"
-import { SqliteRefs } from "../../providers/layerfs/SqliteRefs.ts"
+import { readLog } from "../../src/workspace/kit/Log.ts"
+import { LayerRefs } from "../../providers/layerfs/LayerRefs.ts"
 import { newId } from "../../src/base/Id.ts"
 import type { LogOptions, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 import { atEnd, scratch } from "./storeFixture.ts"
@@ -137,14 +137,14 @@ describe("the order of commits", () => {
     const { directory, receipt, branch } = await seeded()
     const db = await openIndex(join(directory, "layerfs/index.db"), "disposable", () => "sto_none")
     atEnd(() => db.close())
-    const refs = new SqliteRefs(db, { storeBytes: null, projectBytes: null } as never)
+    const refs = new LayerRefs(db, { storeBytes: null, projectBytes: null } as never)
     const base = refs.commit(receipt.commit)!
     const add = async (id: string, at: number, parent: string, secondParent: string | null = null) => {
       const commit = { ...base, id, at, parent, secondParent, message: id, operationId: newId("operation") }
       await refs.addCommit({ objects: [], packLengths: new Map(), commit, result: null })
     }
     const log = async (from: string[], limit = 1000) => {
-      const history = { refs, trees: undefined as never, reader: undefined as never, cancelled: () => false }
+      const history = { refs, touches: () => true, cancelled: () => false }
       const found: string[] = []
       for (let after: string | undefined; ; ) {
         const page = await readLog(history, { refs: from, path: null, limit, after })
@@ -185,9 +185,9 @@ describe("the order of commits", () => {
       storeId: { value: () => refs.storeId() },
       commit: { value: (id: string) => ((looked += 1), refs.commit(id)) },
       resolve: { value: (id: string) => ((looked += 1), refs.resolve(id)) }
-    }) as SqliteRefs
+    }) as LayerRefs
     const cost: number[] = []
-    const history = { refs: counting, trees: undefined as never, reader: undefined as never, cancelled: () => false }
+    const history = { refs: counting, touches: () => true, cancelled: () => false }
     for (let after: string | undefined; ; ) {
       looked = 0
       const page = await readLog(history, { refs: ["cmt_head"], path: null, limit: 100, after })
@@ -202,7 +202,7 @@ describe("the order of commits", () => {
   it("L3 a call that was cancelled ends between two steps", async () => {
     const { refs, base, add } = await rows()
     await add("cmt_x", 1, base.id)
-    const history = { refs, trees: undefined as never, reader: undefined as never, cancelled: () => true }
+    const history = { refs, touches: () => true, cancelled: () => true }
     const slow = Object.create(refs, {
       commit: {
         value: (id: string) => {
@@ -210,7 +210,7 @@ describe("the order of commits", () => {
           return refs.commit(id)
         }
       }
-    }) as SqliteRefs
+    }) as LayerRefs
     await expect(readLog({ ...history, refs: slow }, { refs: ["cmt_x"], path: null })).rejects.toThrow("cancelled")
   })
 })

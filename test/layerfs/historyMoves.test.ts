@@ -235,8 +235,8 @@ describe("a process that is killed, or meets a full disk, while it moves a head"
   }
 
   it.each([
-    ["layerfs.move.inTransaction", false],
-    ["layerfs.move.committed", true]
+    ["refs.move.inTransaction", false],
+    ["refs.move.committed", true]
   ])("L7 L8 W10 killed at %s the head has moved with its log, or neither", async (point, done) => {
     const { directory, branch, base, head } = await moving()
     const { signal } = await child([directory, "reset", branch, base], { COPPICE_CRASH_AT: point })
@@ -252,7 +252,7 @@ describe("a process that is killed, or meets a full disk, while it moves a head"
 
   it("L7 L8 a reset whose write fails has moved nothing, and is done when it is asked for again", async () => {
     const { directory, branch, base, head } = await moving()
-    const { said } = await child([directory, "reset", branch, base], { COPPICE_FAULT_AT: "layerfs.index.commit:1" })
+    const { said } = await child([directory, "reset", branch, base], { COPPICE_FAULT_AT: "refs.index.commit:1" })
     expect(said.find((line) => line.error !== undefined)).toMatchObject({ error: "STORAGE_FAILURE" })
     const store = await open(directory)
     expect((await store.call("branch", { id: branch })).head).toBe(head)

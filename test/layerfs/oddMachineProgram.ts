@@ -3,7 +3,6 @@ import * as fs from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { makeLayerFs } from "../../providers/layerfs/Provider.ts"
-import { makeProjections } from "../../providers/layerfs/projection/index.ts"
 
 const home = process.argv[2] ?? process.env["HOME"]!
 const source = join(home, "source")
@@ -21,7 +20,7 @@ const seen = await Effect.runPromise(
   told(
     Effect.scoped(
       Effect.gen(function* () {
-        const provider = yield* makeLayerFs({ store: join(home, "store") }, makeProjections)
+        const provider = yield* makeLayerFs({ store: join(home, "store") })
         const { commit } = yield* provider.importDirectory({ source })
         const by: Record<string, unknown> = { probe: yield* provider.probe }
         for (const projection of ["auto", "overlay", "copy"] as const) {

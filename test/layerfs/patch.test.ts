@@ -2,7 +2,7 @@
 import * as fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { deltaFrame, deltaOf, openFrame, parseFrame } from "../../providers/layerfs/Frame.ts"
-import { idOf } from "../../providers/layerfs/ObjectId.ts"
+import { idOf } from "../../src/base/DigestBytes.ts"
 import { applyPatch, patchPayload } from "../../providers/layerfs/Patch.ts"
 import { seed as seedOf } from "../governance/authority.ts"
 import { seeded } from "./contentMemory.ts"

@@ -10,8 +10,7 @@ import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { afterAll, afterEach, expect } from "vitest"
 import { makeLayerFs } from "../../providers/layerfs/Provider.ts"
-import { makeProjections } from "../../providers/layerfs/projection/index.ts"
-import { removeTree } from "../../providers/layerfs/projection/RemoveTree.ts"
+import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import type { OpenOptions, Workspace, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 
 const cleanups: (() => unknown)[] = []
@@ -73,7 +72,7 @@ export const failure = <A, E>(effect: Effect.Effect<A, E>): Promise<E> => Effect
 export const providerOn = async (store: string): Promise<WorkspaceProvider> => {
   const scope = await run(Scope.make())
   atEnd(() => run(Scope.close(scope, Exit.void)))
-  return run(Scope.provide(makeLayerFs({ store }, makeProjections), scope))
+  return run(Scope.provide(makeLayerFs({ store }), scope))
 }
 
 /** Files by path; a string is content, `{ link }` a symlink, `{ hard }` another name of an earlier file, null a directory. */
@@ -122,7 +121,7 @@ export const sharedGround = (files: Files): (() => Promise<Ground>) => {
     write(origin, files)
     const store = join(root, "store")
     const scope = await run(Scope.make())
-    const provider = await run(Scope.provide(makeLayerFs({ store }, makeProjections), scope))
+    const provider = await run(Scope.provide(makeLayerFs({ store }), scope))
     const { commit } = await run(provider.importDirectory({ source: origin }))
     closers.push(async () => {
       await run(Scope.close(scope, Exit.void))

@@ -6,9 +6,9 @@ import { homedir } from "node:os"
 import { dirname, join } from "node:path"
 import * as Effect from "effect/Effect"
 import { describe, expect, it } from "vitest"
-import { mountTable, type MountPlan } from "../../providers/layerfs/projection/MountTable.ts"
-import { readBack } from "../../providers/layerfs/projection/Isolation.ts"
-import { writableMounts } from "../../providers/layerfs/projection/WritableMounts.ts"
+import { mountTable, type MountPlan } from "../../src/workspace/kit/MountTable.ts"
+import { readBack } from "../../src/workspace/kit/Isolation.ts"
+import { writableMounts } from "../../src/workspace/kit/WritableMounts.ts"
 import { failure, forkOf, run, sharedGround, shell, using, write } from "./projFixture.ts"
 
 const shared = sharedGround({ f: "f", "dir/g": "g" })

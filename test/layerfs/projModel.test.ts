@@ -4,8 +4,8 @@ import * as fs from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { describe, expect, it } from "vitest"
-import { plainInside } from "../../providers/layerfs/projection/PlainInside.ts"
-import { exec } from "../../providers/layerfs/projection/Exec.ts"
+import { plainInside } from "../../src/workspace/kit/PlainInside.ts"
+import { exec } from "../../src/workspace/kit/Exec.ts"
 import {
   committed,
   type Files,

@@ -3,9 +3,9 @@ import * as fs from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { Beneath } from "../../providers/layerfs/projection/Beneath.ts"
-import { compileGlob } from "../../providers/layerfs/projection/Glob.ts"
-import * as Direct from "../../providers/layerfs/projection/DirectCalls.ts"
+import { Beneath } from "../../src/workspace/kit/Beneath.ts"
+import { compileGlob } from "../../src/workspace/kit/Glob.ts"
+import * as Direct from "../../src/workspace/kit/DirectCalls.ts"
 import type { Workspace } from "../../src/workspace/WorkspaceProvider.ts"
 import {
   atEnd,

@@ -7,8 +7,8 @@ import * as Effect from "effect/Effect"
 import { describe, expect, it } from "vitest"
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { currentIdentity } from "../../src/base/ProcessIdentity.ts"
-import type { WorkspaceRow } from "../../providers/layerfs/RefStore.ts"
-import { removeTree } from "../../providers/layerfs/projection/RemoveTree.ts"
+import type { WorkspaceRow } from "../../src/workspace/kit/RefStore.ts"
+import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import { committed, failure, forkOf, ground, holders, run, shell, treeAt, using, write } from "./projFixture.ts"
 import { oneFile } from "../oneFile.ts"
 
@@ -198,7 +198,7 @@ describe("overlay", () => {
 
     const big = join(work, "wsp_big")
     const names = Array.from({ length: 5000 }, (_, n) => `tree/${n}`)
-    const program = `import { removeTree } from ${JSON.stringify(new URL("../../providers/layerfs/projection/RemoveTree.ts", import.meta.url).href)}; await removeTree(${JSON.stringify(big)})`
+    const program = `import { removeTree } from ${JSON.stringify(new URL("../../src/workspace/kit/RemoveTree.ts", import.meta.url).href)}; await removeTree(${JSON.stringify(big)})`
     for (let partly = false; !partly; ) {
       write(big, { owner: "", ...Object.fromEntries(names.map((name) => [name, "x"])) })
       const child = spawn(process.execPath, ["--input-type=module", "-e", program], { stdio: "ignore" })

@@ -3,7 +3,6 @@ import * as fs from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { makeLayerFs } from "../../providers/layerfs/Provider.ts"
-import { makeProjections } from "../../providers/layerfs/projection/index.ts"
 import type { Workspace } from "../../src/workspace/WorkspaceProvider.ts"
 
 const home = process.env["HOME"]!
@@ -26,7 +25,7 @@ const out = (workspace: Workspace, command: string) =>
 const seen = await Effect.runPromise(
   Effect.scoped(
     Effect.gen(function* () {
-      const provider = yield* makeLayerFs({ store: join(home, "store") }, makeProjections)
+      const provider = yield* makeLayerFs({ store: join(home, "store") })
       const probe = yield* provider.probe
       const { commit, notes } = yield* provider.importDirectory({ source: origin })
       const byProjection: Record<string, unknown> = {}

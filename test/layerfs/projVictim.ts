@@ -6,7 +6,6 @@
 import * as fs from "node:fs"
 import * as Effect from "effect/Effect"
 import { makeLayerFs } from "../../providers/layerfs/Provider.ts"
-import { makeProjections } from "../../providers/layerfs/projection/index.ts"
 
 const [, , store, branch, what] = process.argv
 
@@ -33,7 +32,7 @@ const descendants = (): number[] => {
 await Effect.runPromise(
   Effect.scoped(
     Effect.gen(function* () {
-      const provider = yield* makeLayerFs({ store: store! }, makeProjections)
+      const provider = yield* makeLayerFs({ store: store! })
       const workspace = yield* provider.open(branch!, { projection: "overlay" })
       if (what === "close") {
         yield* workspace.write("made", "inside\n")

@@ -3,7 +3,7 @@ import { chmodSync, linkSync, lutimesSync, mkdirSync, statSync, symlinkSync, uti
 import { execFileSync } from "node:child_process"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
-import type { TreeChange } from "../../providers/layerfs/Tree.ts"
+import type { TreeChange } from "../../src/workspace/kit/Tree.ts"
 import { Database } from "../../src/sqlite/Database.ts"
 import { latin, put, logOf } from "./storeChange.ts"
 import { comparable, commitInto, importInto, open, readTree, scratch } from "./storeFixture.ts"

@@ -1,7 +1,7 @@
 /** Changes and paths as the store takes them; free of any test runner, so that child processes may use it. */
 import type { LayerStore } from "../../providers/layerfs/LayerStore.ts"
-import type { CommitRow } from "../../providers/layerfs/RefStore.ts"
-import type { TreeChange } from "../../providers/layerfs/Tree.ts"
+import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
+import type { TreeChange } from "../../src/workspace/kit/Tree.ts"
 
 /** Bytes of a path as the tree has them: latin1. */
 export const latin = (text: string): string => Buffer.from(text, "utf8").toString("latin1")

@@ -35,7 +35,7 @@ describe("kill -9", () => {
   it.each([
     ["layerfs.pack.written", false],
     ["layerfs.commit.packSynced", false],
-    ["layerfs.commit.inTransaction", false],
+    ["refs.commit.inTransaction", false],
     ["layerfs.commit.committed", true]
   ])("L8 W10 a commit killed at %s is whole or absent, and the operation id tells which", async (point, done) => {
     const { directory, branches } = await seeded()
@@ -55,7 +55,7 @@ describe("kill -9", () => {
   it.each([
     ["layerfs.pack.written", false],
     ["layerfs.import.packSynced", false],
-    ["layerfs.commit.inTransaction", false],
+    ["refs.commit.inTransaction", false],
     ["layerfs.import.committed", true]
   ])(
     "L8 W10 an import killed at %s is whole or absent, and a rerun with its operation id ends in one",

@@ -20,9 +20,9 @@ it.each([
   ["layerfs.pack.append:3:EIO", "FILE_SYSTEM_FAILURE"],
   ["layerfs.pack.sync:3", "FILE_SYSTEM_FAILURE"],
   ["layerfs.pack.sync:3:EIO", "FILE_SYSTEM_FAILURE"],
-  ["layerfs.index.commit:3", "STORAGE_FAILURE"],
-  ["layerfs.index.commit:3:EIO", "STORAGE_FAILURE"],
-  ["layerfs.index.commit:3,layerfs.pack.truncate:1", "STORAGE_FAILURE"]
+  ["refs.index.commit:3", "STORAGE_FAILURE"],
+  ["refs.index.commit:3:EIO", "STORAGE_FAILURE"],
+  ["refs.index.commit:3,layerfs.pack.truncate:1", "STORAGE_FAILURE"]
 ])(
   "L8 W10 a commit that meets %s ends in %s with a remedy, leaves nothing, and the ones after it succeed",
   async (fault, code) => {
@@ -49,7 +49,7 @@ it.each([
   }
 )
 
-it.each(["layerfs.pack.create:1", "layerfs.pack.syncDirectory:1", "layerfs.pack.sync:1", "layerfs.index.commit:1"])(
+it.each(["layerfs.pack.create:1", "layerfs.pack.syncDirectory:1", "layerfs.pack.sync:1", "refs.index.commit:1"])(
   "L8 W10 a first import that meets %s leaves an empty store, and a rerun ends in one import",
   async (fault) => {
     const source = scratch()

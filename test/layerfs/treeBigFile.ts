@@ -6,7 +6,6 @@ import * as fs from "node:fs"
 import { monitorEventLoopDelay } from "node:perf_hooks"
 import * as Effect from "effect/Effect"
 import { makeLayerFs } from "../../providers/layerfs/Provider.ts"
-import { makeProjections } from "../../providers/layerfs/projection/index.ts"
 
 const [, , what, store, source, megabytes] = process.argv
 
@@ -17,7 +16,7 @@ const restart = (): void => fs.writeFileSync("/proc/self/clear_refs", "5")
 await Effect.runPromise(
   Effect.scoped(
     Effect.gen(function* () {
-      const provider = yield* makeLayerFs({ store: store! }, makeProjections)
+      const provider = yield* makeLayerFs({ store: store! })
       if (what === "import") {
         const delay = monitorEventLoopDelay({ resolution: 5 })
         delay.enable()

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it, vi } from "vitest"
-import { removeTree } from "../../providers/layerfs/projection/RemoveTree.ts"
+import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import { longestTreePath, reach } from "../../src/base/LongPath.ts"
 import { forkOf, ground, providerOn, run, scratch, shell, using } from "./projFixture.ts"
 

@@ -3,12 +3,12 @@ import { closeSync, mkdirSync, openSync, readSync, renameSync, truncateSync, wri
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import type { Digest } from "../../src/base/Digest.ts"
-import { defineRowSum } from "../../providers/layerfs/RowSums.ts"
+import { defineRowSum } from "../../src/workspace/kit/RowSums.ts"
 import { Database } from "../../src/sqlite/Database.ts"
 import { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
-import { idFromBytes } from "../../providers/layerfs/ObjectId.ts"
+import { idFromBytes } from "../../src/base/DigestBytes.ts"
 import { packName } from "../../providers/layerfs/PackFile.ts"
-import { SqliteRefs } from "../../providers/layerfs/SqliteRefs.ts"
+import { LayerRefs } from "../../providers/layerfs/LayerRefs.ts"
 import { verifyStore } from "../../providers/layerfs/Verify.ts"
 import type { StoreDirectories } from "../../providers/layerfs/StoreDirectory.ts"
 import { put, spliceOf } from "./storeChange.ts"
@@ -50,7 +50,7 @@ const damageOf = ({ index, packs }: StoreDirectories): Damage => {
   defineRowSum(db)
   const reader = new ObjectReader(db, packs)
   try {
-    const refs = new SqliteRefs(db, { store: null, project: null })
+    const refs = new LayerRefs(db, { store: null, project: null })
     const report = verifyStore({ refs, reader, db, packs, progress: () => undefined })
     const damaged = report.damaged.map((one) => one.object as Digest).sort()
     expect(report.ok).toBe(damaged.length === 0)

@@ -6,11 +6,12 @@
 import { show, type TreePath } from "../../../src/base/PathBytes.ts"
 import type { Change, DiffPage } from "../../../src/workspace/WorkspaceProvider.ts"
 import { toChange } from "../Checkpoint.ts"
-import type { CommitRow } from "../RefStore.ts"
+import type { CommitRow } from "../../../src/workspace/kit/RefStore.ts"
 import type { DiffQuestion } from "../StoreCalls.ts"
 import { walkDiff } from "../TreeDiff.ts"
-import { isText } from "./Invalid.ts"
-import { breathing, commitOf, cursorAt, cursorFor, filterPath, type History, limitOf } from "./Question.ts"
+import { isText } from "../../../src/workspace/kit/Invalid.ts"
+import { breathing, commitOf, cursorAt, cursorFor, filterPath, limitOf } from "../../../src/workspace/kit/Question.ts"
+import type { History } from "./History.ts"
 import { exactMoves, type Moves } from "./Renames.ts"
 
 /** Comparisons whose moves are kept for their next pages. */

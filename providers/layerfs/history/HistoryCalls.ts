@@ -14,9 +14,10 @@ import type {
   MoveOptions,
   WorkspaceProvider
 } from "../../../src/workspace/WorkspaceProvider.ts"
-import type { BranchRow, CommitRow } from "../RefStore.ts"
+import type { BranchRow, CommitRow } from "../../../src/workspace/kit/RefStore.ts"
 import type { StoreCaller } from "../StoreCaller.ts"
-import type { Answer, BlameReply, MoveReply } from "../StoreCalls.ts"
+import type { BlameReply } from "../StoreCalls.ts"
+import type { Answer, MoveReply } from "../../../src/workspace/kit/Questions.ts"
 
 export const commitInfo = (row: CommitRow): CommitInfo => ({
   id: row.id,

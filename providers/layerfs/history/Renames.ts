@@ -9,9 +9,9 @@ import { basename, join, parent, type TreePath } from "../../../src/base/PathByt
 import { readContent } from "../FileContent.ts"
 import type { StoredEntry } from "../TreeCodec.ts"
 import { walkDiff } from "../TreeDiff.ts"
-import { isBinary } from "../projection/Grep.ts"
+import { isBinary } from "../../../src/workspace/kit/Grep.ts"
 import { largestText, likeness, linesOf } from "./Lines.ts"
-import type { History } from "./Question.ts"
+import type { History } from "./History.ts"
 
 type File = Extract<StoredEntry, { readonly type: "file" }>
 

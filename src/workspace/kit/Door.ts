@@ -1,0 +1,224 @@
+/**
+ * The provider's door: looks at the arguments of every call before anything of it begins, because plain JavaScript passes anything.
+ * Promise: what is of another kind than the contract says is a typed error that names the argument, and nothing was done; what gets past
+ * it can be sent to the worker. What an argument means (a ref that exists, a mode, a range) is for the call. Rules: V3, W3, W4.
+ */
+import { types } from "node:util"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type { CoppiceError } from "../../base/CoppiceError.ts"
+import { Candidate } from "../Candidate.ts"
+import { ArgumentInvalid, type QueryInvalid } from "../WorkspaceError.ts"
+import type { Workspace, WorkspaceProvider } from "../WorkspaceProvider.ts"
+import { invalid, isText } from "./Invalid.ts"
+import { pathError } from "./Lookup.ts"
+import { isOperation } from "./OperationCheck.ts"
+import { compileGlob } from "./Glob.ts"
+
+type Fits = (value: unknown) => boolean
+/** What is wrong with a value, by the name of the argument or option. */
+type Look = (value: unknown) => string | undefined
+
+const isInput: Fits = (value) => isText(value) || value instanceof Uint8Array
+/** A path of the machine: no name of it can hold a NUL. None at all is no place: a setting left empty must not mean where the caller stands. */
+const isPlace: Fits = (value) =>
+  isText(value)
+    ? value !== "" && !value.includes("\0")
+    : value instanceof Uint8Array && value.length > 0 && !value.includes(0)
+const isPlaceText: Fits = (value) => isText(value) && !value.includes("\0")
+const isFlag: Fits = (value) => typeof value === "boolean"
+const isNumber: Fits = (value) => typeof value === "number" && !Number.isNaN(value)
+const isBound: Fits = (value) => typeof value === "number" && value >= 0
+const isFunction: Fits = (value) => typeof value === "function"
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+const maybe =
+  (fits: Fits): Fits =>
+  (value) =>
+    value === undefined || fits(value)
+const either =
+  (...all: readonly Fits[]): Fits =>
+  (value) =>
+    all.some((fits) => fits(value))
+const listOf =
+  (fits: Fits): Fits =>
+  (value) =>
+    Array.isArray(value) && Array.from(value as readonly unknown[]).every(fits)
+/** An object of nothing but its fields. */
+const recordOf =
+  (fits: Fits): Fits =>
+  (value) => {
+    if (!isObject(value)) return false
+    const above = Object.getPrototypeOf(value) as object | null
+    return (above === null || Object.getPrototypeOf(above) === null) && Object.values(value).every(fits)
+  }
+const oneOf =
+  (...values: readonly unknown[]): Fits =>
+  (value) =>
+    values.includes(value)
+const isGlob: Fits = (value) => {
+  try {
+    return isText(value) && compileGlob(value) !== undefined
+  } catch {
+    return false
+  }
+}
+
+const is =
+  (name: string, fits: Fits): Look =>
+  (value) =>
+    fits(value) ? undefined : name
+/** An object with these fields, `name` where it is none. */
+const given =
+  (fields: Readonly<Record<string, Fits>>, name = "options"): Look =>
+  (value) =>
+    isObject(value) ? Object.keys(fields).find((field) => !fields[field]!(value[field])) : name
+const options =
+  (fields: Readonly<Record<string, Fits>>): Look =>
+  (value) =>
+    value === undefined ? undefined : given(fields)(value)
+
+const actor = { actor: maybe(recordOf(maybe(isText))) }
+const named = { name: maybe(isText), operationId: maybe(isText) }
+const commit = { message: maybe(isText), operationId: maybe(isText), ...actor }
+const page = { limit: maybe(isNumber), after: maybe(isText) }
+const pageOfPath = { ...page, path: maybe(isInput) }
+const watched = { onProgress: maybe(isFunction) }
+const move = { expectedHead: isText, reason: maybe(isText), operationId: maybe(isText), ...actor }
+const spawn = { cwd: maybe(isText), env: maybe(recordOf(isText)) }
+const exec = {
+  ...spawn,
+  passEnv: maybe(listOf(isText)),
+  stdin: maybe(either(isText, ArrayBuffer.isView)),
+  timeLimitMs: maybe((value) => typeof value === "number"),
+  onOutput: maybe(isFunction),
+  endProcesses: maybe(isFlag),
+  spillDirectory: maybe(isPlaceText),
+  gitDefaults: maybe(isFlag)
+}
+const isCandidate = Schema.is(Candidate)
+const open = {
+  projection: maybe(oneOf("auto", "overlay", "copy")),
+  mountPath: maybe(isPlaceText),
+  ownDirs: maybe(listOf(isPlaceText)),
+  hide: maybe(listOf(isPlaceText)),
+  readOnlyPaths: maybe(listOf(isPlaceText)),
+  isolation: maybe(oneOf("default", "off")),
+  ...actor,
+  guard: maybe(Effect.isEffect),
+  as: maybe(
+    (value) =>
+      isObject(value) &&
+      isCandidate(value["candidate"]) &&
+      maybe(isText)(value["environment"]) &&
+      maybe(isText)(value["allowEnvironment"])
+  )
+}
+const ref = is("ref", isText)
+const branch = is("branch", isText)
+const path = is("path", isInput)
+const command = is("command", either(isText, listOf(isText)))
+const isRegExp: Fits = types.isRegExp
+
+const providerCalls: Readonly<Partial<Record<keyof WorkspaceProvider, readonly Look[]>>> = {
+  createEmpty: [options({ name: maybe(isText) })],
+  importDirectory: [given({ source: isPlace, ...named, ...watched })],
+  fork: [is("from", isText), options(named)],
+  open: [branch, options(open)],
+  branch: [is("id", isText)],
+  commit: [ref],
+  branches: [ref, options(page)],
+  log: [is("ref", either(isText, listOf(isText))), options(pageOfPath)],
+  diff: [is("from", isText), is("to", isText), options(pageOfPath)],
+  blame: [ref, path, options(page)],
+  readAt: [ref, path, options({ offset: maybe(isNumber), length: maybe(isNumber) })],
+  listAt: [ref, path],
+  statAt: [ref, path],
+  globAt: [ref, is("pattern", isText), options(page)],
+  grepAt: [ref, is("pattern", isRegExp), options({ ...pageOfPath, glob: maybe(isText) })],
+  rewind: [branch, given({ to: isText, ...named })],
+  reset: [branch, given({ to: isText, ...move })],
+  undo: [branch, given({ number: maybe(isNumber), ...move })],
+  undoLog: [branch, options(page)],
+  applyTo: [branch, is("operations", listOf(isOperation)), options(commit)],
+  execOn: [branch, command, options({ ...exec, ...commit, ...open })],
+  candidate: [ref, given({ environment: isText, parent: either(isText, oneOf(null)) })],
+  pin: [is("key", isText), ref],
+  unpin: [is("key", isText)],
+  findOperation: [is("operationId", isText)],
+  exportDirectory: [ref, is("target", isPlace), options(watched)],
+  exportPatch: [given({ from: isText, to: isText, paths: maybe(listOf(isInput)) })],
+  recover: [is("workspace", isText), options(commit)],
+  discardLeft: [is("workspace", isText), is("reason", isText)],
+  exportBundle: [given({ ref: isText, target: isPlace, history: maybe(isFlag), ...watched })],
+  importBundle: [given({ source: isPlace, ...watched })],
+  compact: [options({ maxMs: maybe(isBound), maxBytes: maybe(isBound), ...watched })],
+  verify: [options(watched)]
+}
+
+/** Paths, bytes and modes are looked at where they are used: there every call of the tree comes by. */
+const workspaceCalls: Readonly<Partial<Record<keyof Workspace, readonly Look[]>>> = {
+  apply: [
+    is(
+      "operations",
+      listOf(() => true)
+    )
+  ],
+  glob: [is("pattern", isGlob)],
+  grep: [is("pattern", isRegExp), options({ glob: maybe(isGlob), limit: maybe(isNumber) })],
+  exec: [command, options(exec)],
+  start: [is("command", listOf(isText)), options(spawn)],
+  checkpoint: [options({ ...commit, quiesce: maybe(isFlag), allowLive: maybe(isFlag), keepTimes: maybe(isFlag) })],
+  discard: [is("reason", isText)]
+}
+
+const questions: ReadonlySet<string> = new Set(["branches", "log", "diff", "blame", "globAt", "grepAt", "undoLog"])
+const parts: Readonly<Record<string, QueryInvalid["field"]>> = {
+  ref: "ref",
+  from: "ref",
+  to: "ref",
+  branch: "ref",
+  path: "path",
+  pattern: "pattern",
+  glob: "pattern",
+  limit: "limit",
+  after: "after"
+}
+
+/** The error that the room has for such an argument. */
+const refusal = (call: string, argument: string): CoppiceError => {
+  const field = questions.has(call) ? parts[argument] : undefined
+  if (field !== undefined) return invalid(field)
+  if (argument === "path" || argument === "operations") return pathError("invalid", "")
+  return new ArgumentInvalid({
+    message: `${call}: the argument \`${argument}\` is missing or of another kind.`,
+    remedy: "Give it as the declaration of the call says. Nothing was done.",
+    call,
+    argument
+  })
+}
+
+type Call = (...args: readonly unknown[]) => Effect.Effect<unknown, unknown, unknown>
+
+/** The same calls behind the door. */
+const behind = <Service extends object>(
+  service: Service,
+  calls: Readonly<Partial<Record<keyof Service, readonly Look[]>>>
+): Service => {
+  const checked = { ...service } as Record<string, unknown>
+  for (const [name, looks] of Object.entries(calls) as [string, readonly Look[]][]) {
+    const call = checked[name] as Call
+    const guarded: Call = (...args) => {
+      for (const [place, look] of looks.entries()) {
+        const wrong = look(args[place])
+        if (wrong !== undefined) return Effect.fail(refusal(name, wrong))
+      }
+      return call(...args)
+    }
+    checked[name] = guarded
+  }
+  return checked as Service
+}
+
+export const checkedProvider = (provider: WorkspaceProvider): WorkspaceProvider => behind(provider, providerCalls)
+export const checkedWorkspace = (workspace: Workspace): Workspace => behind(workspace, workspaceCalls)

@@ -1,0 +1,59 @@
+/**
+ * The inside of an open workspace, as the parts that run commands see it: a holder's namespaces, or a plain directory.
+ * Promise: whichever it is, the same calls give the same answers, and the guarantee names the difference. Rules: W4, W17, S23.
+ */
+import type { SpawnOptions } from "node:child_process"
+import type { SpawnGuarantee } from "../../base/Spawn.ts"
+import type { Isolation } from "../WorkspaceProvider.ts"
+import type { Holder, InsideProcess } from "./Holder.ts"
+
+export interface Inside {
+  readonly alive: boolean
+  readonly privateTmp: boolean
+  readonly guarantee: SpawnGuarantee
+  /** `argv` in front of a command, which then runs in `cwd` with the caller's ids. */
+  readonly asCaller: (cwd: string) => readonly string[]
+  readonly spawnOptions: (cwd: string) => Pick<SpawnOptions, "cwd" | "detached">
+  /** True when `text` is the launcher's own complaint that the program does not start. */
+  readonly saysNotStarted: (program: string, text: string) => boolean
+  readonly processes: () => InsideProcess[]
+  /** Where `processes` and their threads are looked up, by the pids given there. */
+  readonly procRoot: string
+  readonly quiet: () => boolean
+  /** Set for every command: how a plain directory knows its own again. */
+  readonly variablesOfAll: Readonly<Record<string, string>>
+  readonly variables: (pid: number) => string
+  readonly signal: (signal: "TERM" | "KILL" | "STOP" | "CONT", pids: readonly (number | "all")[]) => Promise<void>
+  /** A process tree of its own inside. */
+  readonly nest: () => Promise<EndableInside>
+}
+
+/** With the right to end all of it at once. */
+export interface EndableInside extends Inside {
+  readonly end: () => Promise<void>
+}
+
+/** The inside of a holder. */
+export const insideOf = (
+  holder: Holder,
+  options: { readonly privateTmp: boolean; readonly isolation: Isolation }
+): EndableInside => ({
+  get alive() {
+    return holder.alive
+  },
+  privateTmp: options.privateTmp,
+  guarantee: { diesWithParent: true, wholeTree: true, isolation: options.isolation.level },
+  asCaller: (cwd) => holder.asCaller(cwd),
+  spawnOptions: () => ({}),
+  saysNotStarted: (program, text) => /^(unshare|setpriv|nsenter): /.test(text) && text.includes(program),
+  processes: () => holder.processes(),
+  get procRoot() {
+    return holder.procRoot
+  },
+  quiet: () => holder.quiet(),
+  variablesOfAll: {},
+  variables: (pid) => holder.variables(pid),
+  signal: (signal, pids) => holder.signal(signal, pids),
+  nest: async () => insideOf(await holder.nest(), options),
+  end: () => holder.end()
+})

@@ -1,0 +1,31 @@
+/**
+ * Directories that show a commit: a base directory for a root, and frozen delta layers on top of it.
+ * Promise: a cached directory is never written again once it was handed out as a lower layer; a damaged or missing one is
+ * rebuilt from the object store and never poisons a workspace (L10). Rules: 04 "Projections" 1, W12, W23, C20.
+ *
+ * On disk: `cache/base/<root hex>-<times hex>/` (complete when its `.ok` sibling exists), `cache/delta/<commit>/`.
+ */
+
+/** What a mount needs: directory names relative to `directory`, top layer first, as overlayfs wants them. */
+export interface Lowers {
+  readonly directory: string
+  readonly names: readonly string[]
+}
+
+export interface LayerCache {
+  /** The layers of a commit, made when missing. The base directory is materialised from the object store. */
+  readonly ensure: (commit: string) => Promise<Lowers>
+  /** True when `ensure` would copy nothing. */
+  readonly isCached: (commit: string) => Promise<boolean>
+  /**
+   * On close, an upper unchanged since its checkpoint becomes the delta layer of that commit, above the layers it was
+   * mounted on, by one rename; it is never mounted as an upper again.
+   */
+  readonly adopt: (commit: string, lowers: readonly string[], upper: string) => Promise<void>
+  /** True when every layer is there and whole. */
+  readonly available: (names: readonly string[]) => boolean
+  /** Makes the base directory `name` of a commit when it is not there. */
+  readonly restore: (commit: string, name: string) => Promise<void>
+  /** Removes what processes that are gone had begun to make. */
+  readonly sweep: () => Promise<void>
+}

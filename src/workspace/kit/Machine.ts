@@ -1,0 +1,201 @@
+/**
+ * What this machine offers to the projections: the util-linux tools, user namespaces, an overlay on the store's file system.
+ * Promise: found by trying, before any work; each missing piece is named with its remedy. Rules: W2.
+ */
+import { spawn } from "node:child_process"
+import { randomUUID } from "node:crypto"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import { currentIdentity } from "../../base/ProcessIdentity.ts"
+import type { Probe, ProjectionProbe } from "../WorkspaceProvider.ts"
+
+type Missing = { readonly what: string; readonly remedy: string }
+
+export interface Tools {
+  readonly setpriv: string
+  readonly unshare: string
+  readonly nsenter: string
+  readonly mount: string
+  readonly sh: string
+  readonly env: string
+  readonly cat: string
+}
+
+const packageOf = {
+  setpriv: "util-linux",
+  unshare: "util-linux",
+  nsenter: "util-linux",
+  mount: "mount (util-linux)"
+} as const
+const standardPlaces = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"]
+
+const isExecutable = (file: string): boolean => {
+  try {
+    fs.accessSync(file, fs.constants.X_OK)
+    return fs.statSync(file).isFile()
+  } catch {
+    return false
+  }
+}
+
+/** The system's own first: one below /tmp or HOME would not be there once those are private. */
+const find = (name: string): string | undefined =>
+  [...standardPlaces, ...(process.env["PATH"] ?? "").split(":")]
+    .filter((directory) => directory.startsWith("/"))
+    .map((directory) => path.join(directory, name))
+    .find(isExecutable)
+
+/** The tools by absolute path, so that a later change of PATH changes nothing. */
+export const findTools = (): { readonly tools: Tools | undefined; readonly missing: readonly Missing[] } => {
+  const found: Record<string, string> = {}
+  const missing: Missing[] = []
+  for (const name of ["setpriv", "unshare", "nsenter", "mount", "sh", "env", "cat"] as const) {
+    const at = find(name)
+    if (at !== undefined) found[name] = at
+    else {
+      const owner = name in packageOf ? packageOf[name as keyof typeof packageOf] : "coreutils"
+      missing.push({ what: `the program ${name}`, remedy: `Install the package ${owner} and put ${name} on PATH.` })
+    }
+  }
+  return { tools: missing.length === 0 ? (found as unknown as Tools) : undefined, missing }
+}
+
+/**
+ * The name of a directory in `work/` that nothing else speaks for yet: it names its maker, so that what a killed process left can be
+ * told from what is being made (`sweepWork`). `id` tells those of one process apart.
+ */
+export const freshName = (id: string): string =>
+  `.fresh-${Buffer.from(JSON.stringify(currentIdentity())).toString("base64url")}.${id.slice(-12)}`
+
+export const kernelRelease = (): string => os.release()
+
+export const bootId = (): string | null => {
+  try {
+    return fs.readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()
+  } catch {
+    return null
+  }
+}
+
+/** Start time of a process in clock ticks since boot: field 22 of its stat line (proc_pid_stat(5)). */
+export const startTimeOf = (pid: number): string | null => {
+  try {
+    const stat = fs.readFileSync(`/proc/${pid}/stat`, "latin1")
+    // The command name stands in parentheses and may itself hold blanks and parentheses.
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? null
+  } catch {
+    return null
+  }
+}
+
+const run = (
+  argv: readonly [string, ...string[]]
+): Promise<{ readonly code: number | null; readonly stderr: string }> =>
+  new Promise((resolve) => {
+    const child = spawn(argv[0], argv.slice(1), { stdio: ["ignore", "ignore", "pipe"], env: { LC_ALL: "C" } })
+    let stderr = ""
+    child.stderr.setEncoding("latin1").on("data", (text: string) => (stderr += text))
+    child.once("error", (error) => resolve({ code: null, stderr: error.message }))
+    child.once("close", (code) => resolve({ code, stderr }))
+  })
+
+/** What a tool said of itself; mount(8) puts advice on lines of their own after it. */
+const complaint = (text: string): string => {
+  const lines = text.trim().split("\n")
+  return (lines.find((line) => /^(mount|unshare): /.test(line)) ?? lines.at(-1) ?? "").replace(/ ?\/\S+/g, " …")
+}
+
+const namespaced = (tools: Tools): readonly [string, ...string[]] => [
+  tools.unshare,
+  "--user",
+  "--map-root-user",
+  "--mount",
+  "--ipc",
+  "--pid",
+  "--fork",
+  "--kill-child"
+]
+
+const tryNamespaces = async (tools: Tools): Promise<readonly Missing[]> => {
+  const namespaces = namespaced(tools)
+  const bare = await run([...namespaces, "true"])
+  if (bare.code !== 0) {
+    return [
+      {
+        what: `unprivileged user namespaces (${complaint(bare.stderr)})`,
+        remedy:
+          "Allow them: sysctl user.max_user_namespaces above 0, kernel.unprivileged_userns_clone=1, and an AppArmor profile that permits userns."
+      }
+    ]
+  }
+  const proc = await run([...namespaces, "--mount-proc", "true"])
+  if (proc.code !== 0) {
+    return [
+      {
+        what: `a private /proc (${complaint(proc.stderr)})`,
+        remedy: "Run outside a container that masks parts of /proc, or with its /proc unmasked."
+      }
+    ]
+  }
+  return []
+}
+
+/** Tries an overlay in a scratch directory of the store, inside a user namespace that ends with the try. */
+const tryOverlay = async (tools: Tools, work: string): Promise<readonly Missing[]> => {
+  const lacking = await tryNamespaces(tools)
+  if (lacking.length > 0) return lacking
+  const scratch = path.join(work, freshName(randomUUID()))
+  fs.mkdirSync(scratch, { mode: 0o700 })
+  try {
+    for (const name of ["lower", "upper", "work", "at"]) fs.mkdirSync(path.join(scratch, name))
+    const script = `cd "$1" && "$2" -t overlay -o userxattr,lowerdir=lower,upperdir=upper,workdir=work overlay at && : > at/probe`
+    const overlay = await run([...namespaced(tools), tools.sh, "-c", script, "sh", scratch, tools.mount])
+    if (overlay.code === 0 && fs.existsSync(path.join(scratch, "upper", "probe"))) return []
+    // Says nothing about the machine.
+    if (overlay.stderr.includes("No space left")) {
+      throw Object.assign(new Error("no space for the probe"), { code: "ENOSPC", syscall: "mount" })
+    }
+    return [
+      {
+        what: `overlayfs with userxattr on the store's file system (${complaint(overlay.stderr)})`,
+        remedy:
+          "Needs Linux 5.11 or newer, and a store on a local disk or tmpfs that is not itself an overlay (in a container: a volume)."
+      }
+    ]
+  } finally {
+    // The kernel makes work/work with mode 000; its owner may always open it up again.
+    const inner = path.join(scratch, "work", "work")
+    if (fs.existsSync(inner)) fs.chmodSync(inner, 0o700)
+    fs.rmSync(scratch, { recursive: true, force: true })
+  }
+}
+
+/** What this machine lacks to run commands in namespaces of their own; empty when they work. */
+export const missingForNamespaces = async (): Promise<readonly Missing[]> => {
+  if (process.platform !== "linux") {
+    return [
+      { what: `namespaces on ${process.platform}`, remedy: "Isolation needs Linux; commands run without it here." }
+    ]
+  }
+  const { tools, missing } = findTools()
+  return tools === undefined ? missing : tryNamespaces(tools)
+}
+
+/** The answer of W2. `work` is a directory of the store, on the file system that uppers will lie on. */
+export const probeMachine = async (work: string): Promise<Probe> => {
+  const overlay = await probeOverlay(work)
+  const copy: ProjectionProbe = { projection: "copy", available: true, missing: [] }
+  return { ready: true, projections: [overlay, copy], missing: overlay.missing }
+}
+
+const probeOverlay = async (work: string): Promise<ProjectionProbe> => {
+  const no = (missing: readonly Missing[]): ProjectionProbe => ({ projection: "overlay", available: false, missing })
+  if (process.platform !== "linux") {
+    return no([{ what: `overlayfs on ${process.platform}`, remedy: "Use the copy projection on this system." }])
+  }
+  const { tools, missing } = findTools()
+  if (tools === undefined) return no(missing)
+  const lacking = await tryOverlay(tools, work)
+  return lacking.length === 0 ? { projection: "overlay", available: true, missing: [] } : no(lacking)
+}

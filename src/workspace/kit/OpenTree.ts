@@ -1,0 +1,367 @@
+/**
+ * Makes the directory of an open workspace and takes it away again: overlay or copy, with its namespaces.
+ * Promise: the row with everything a recovery needs stands before the first mount; a failure on the way leaves no process,
+ * mount or directory; the directory descriptor is closed before the holder ends, because it would outlive it.
+ * Rules: W7, W12, W17, W23, L2; 04 "Projections".
+ */
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { crashPoint } from "../../base/CrashPoint.ts"
+import { faultPoint } from "../../base/FaultPoint.ts"
+import { fromInput, toBytes, type TreePath } from "../../base/PathBytes.ts"
+import { Unavailable } from "../WorkspaceError.ts"
+import type { Isolation, OpenOptions, Projection } from "../WorkspaceProvider.ts"
+import type { WorkspaceRow } from "./RefStore.ts"
+import type { LayerCache } from "./LayerCache.ts"
+import type { HarvestInput, Spool } from "./Harvest.ts"
+import { Holder, HolderFailed } from "./Holder.ts"
+import { type EndableInside, insideOf } from "./Inside.ts"
+import {
+  notIsolated,
+  planIsolation,
+  type Protected,
+  type Protection,
+  readBack,
+  withoutProtection
+} from "./Isolation.ts"
+import { currentIdentity, type ProcessIdentity } from "../../base/ProcessIdentity.ts"
+import { bootId, freshName, kernelRelease, startTimeOf, type Tools } from "./Machine.ts"
+import { defaultMountPath, type MountPlace, mountPlace, refuse } from "./MountPath.ts"
+import { type MountPlan, mountTable } from "./MountTable.ts"
+import { removeTree } from "./RemoveTree.ts"
+import { plainInside } from "./PlainInside.ts"
+import { takeSnapshot } from "./ScanHarvest.ts"
+import type { StorePort } from "./StorePort.ts"
+
+/** Part of the row: an upper is only ever mounted again with exactly these (W23). */
+export const overlayFeatures = "userxattr"
+
+export interface OpenTree {
+  readonly id: string
+  readonly projection: Projection
+  /** The real mount path, as a byte string. */
+  readonly path: TreePath
+  readonly isolation: Isolation
+  readonly inside: EndableInside
+  /** Null where there are no namespaces to hold. */
+  readonly holder: Holder | null
+  /** Descriptor of the merged root. Node's own errors arise when it is used after `close`. */
+  readonly root: number
+  /** What was written: an overlay's upper, or the copied tree. */
+  readonly content: string
+  readonly work: string
+  readonly lowers: readonly string[]
+  readonly harvestInput: (spool?: Spool) => HarvestInput
+  /** Ends every process, then the mounts. The files in `work` stay. */
+  readonly end: () => Promise<void>
+}
+
+export interface TreeRequest {
+  readonly id: string
+  readonly branch: string
+  readonly base: string
+  readonly project: string
+  readonly options: OpenOptions
+  readonly at: number
+}
+
+export interface Parts {
+  readonly store: StorePort
+  readonly layers: LayerCache | null
+  readonly tools: Tools
+}
+
+/** Who makes or made the directory: by its name, else by the file in it; null when neither says. */
+export const makerOf = (work: string): ProcessIdentity | null => {
+  try {
+    const [, inName] = /^\.fresh-([\w-]+)\./.exec(path.basename(work)) ?? []
+    const text =
+      inName === undefined ? fs.readFileSync(path.join(work, "owner"), "utf8") : Buffer.from(inName, "base64url")
+    return JSON.parse(text.toString()) as ProcessIdentity
+  } catch {
+    return null
+  }
+}
+
+export const bytesOf = (text: string): TreePath => fromInput(text)
+export const workOf = (store: StorePort, id: string): string => path.join(store.directory, "work", id)
+
+/** The options of an overlay whose layers are named relative to the cache directory, beside which the workspaces lie. */
+export const overlayOptions = (lowers: readonly string[], id: string): string => {
+  const own = ["..", "work", id].join("/")
+  return `${overlayFeatures},lowerdir=${lowers.join(":")},upperdir=${own}/upper,workdir=${own}/work`
+}
+
+const storeRoot = (store: StorePort): TreePath => bytesOf(path.dirname(store.directory))
+
+const openRoot = (holder: Holder, at: TreePath): number =>
+  fs.openSync(toBytes(`/proc/${holder.innerPid}/root${at}`), fs.constants.O_RDONLY | fs.constants.O_DIRECTORY)
+
+/** What kept the holder from getting ready, as the caller can act on it. */
+const explain = (error: unknown, place: MountPlace): unknown => {
+  if (!(error instanceof HolderFailed)) return error
+  const lines = error.stderr.split("\n").filter((line) => line.startsWith("mount: "))
+  if (lines.some((line) => line.includes(`${place.path}:`))) {
+    return refuse(place.path, "the kernel refused the mount", "Give another `mountPath`, for example one below /tmp.")
+  }
+  return new Unavailable({
+    message: "The workspace's namespaces could not be set up on this machine.",
+    remedy: 'Run `probe` and follow what it names, or open with `projection: "copy"`.',
+    what: "workspace namespaces",
+    missing: [lines[0]?.replace(/\/\S+/g, "…") ?? "the holder process ended before it was ready"]
+  })
+}
+
+/** What both projections do the same way before they differ. */
+const prepare = async (store: StorePort, request: TreeRequest, isolated: boolean) => {
+  const { options } = request
+  const origin = await store.originOf(request.project)
+  const wanted = options.mountPath === undefined ? (origin ?? defaultMountPath) : bytesOf(options.mountPath)
+  const place = mountPlace(wanted, storeRoot(store), isolated)
+  const protect = (mountinfo: string) =>
+    isolated
+      ? planIsolation({
+          workspacePath: place.path,
+          store: storeRoot(store),
+          origin,
+          hide: options.hide ?? [],
+          readOnlyPaths: options.readOnlyPaths ?? [],
+          uid: process.getuid!(),
+          deviceParent: path.join(store.directory, "cache"),
+          mountinfo
+        })
+      : { plan: withoutProtection, isolation: notIsolated }
+  return { place, protect }
+}
+
+/**
+ * Runs `make` in a fresh directory of the store; when it fails, the directory goes again. It names its owner, so that one that a
+ * killed process left before its row stood can be told from one that is being made (`sweepWork`).
+ */
+const inWork = async <A>(store: StorePort, id: string, make: (work: string) => Promise<A>): Promise<A> => {
+  const work = workOf(store, id)
+  const fresh = path.join(path.dirname(work), freshName(id))
+  faultPoint("workspace.make")
+  fs.mkdirSync(fresh, { mode: 0o700 })
+  crashPoint("workspace.freshMade")
+  try {
+    fs.writeFileSync(path.join(fresh, "owner"), JSON.stringify(currentIdentity()), { mode: 0o600 })
+    fs.renameSync(fresh, work)
+    crashPoint("workspace.made")
+    fs.mkdirSync(path.join(work, "stage"), { mode: 0o700 })
+    return await make(work)
+  } catch (error) {
+    await removeTree(fresh)
+    await removeTree(work)
+    throw error
+  }
+}
+
+export const openOverlay = async (
+  parts: Parts & { readonly layers: LayerCache },
+  request: TreeRequest
+): Promise<OpenTree> => {
+  const { store, layers } = parts
+  const { id } = request
+  const { place, protect } = await prepare(store, request, request.options.isolation !== "off")
+  const lowers = await layers.ensure(request.base)
+  const { mode } = await store.rootMode(request.base)
+  return inWork(store, id, async (work) => {
+    const upper = path.join(work, "upper")
+    for (const name of ["upper", "work"]) fs.mkdirSync(path.join(work, name), { mode: 0o700 })
+    fs.chmodSync(upper, mode)
+    const mountOptions = overlayOptions(lowers.names, id)
+    const mounts = {
+      workspacePath: place.path,
+      overlayOptions: mountOptions,
+      bindTree: null,
+      stage: bytesOf(path.join(work, "stage")),
+      makeBelow: place.makeBelow
+    }
+    const held = await holdNamespaces(parts, place, {
+      ...request,
+      projection: "overlay",
+      directory: lowers.directory,
+      work,
+      lowers: lowers.names,
+      mountOptions,
+      mounts,
+      protect
+    })
+    return {
+      ...held,
+      id,
+      projection: "overlay",
+      path: place.path,
+      inside: insideOf(held.holder, held),
+      content: upper,
+      work,
+      lowers: lowers.names,
+      harvestInput: (spool) => ({
+        kind: "overlay",
+        upper: bytesOf(upper),
+        merged: `/proc/self/fd/${held.root}`,
+        ...(spool === undefined ? {} : { spool })
+      })
+    }
+  })
+}
+
+/** `namespaces` is false where the machine has none: then the copy is used where it lies, without isolation. */
+export const openCopy = async (
+  parts: { readonly store: StorePort; readonly tools: Tools | undefined; readonly projection: Projection },
+  request: TreeRequest,
+  namespaces: boolean
+): Promise<OpenTree> => {
+  const { store, projection } = parts
+  const { id } = request
+  return inWork(store, id, async (work) => {
+    const tree = path.join(work, "tree")
+    const snapshot = path.join(work, "snapshot")
+    await store.materialise(request.base, tree)
+    fs.writeFileSync(snapshot, await takeSnapshot(bytesOf(tree)), { mode: 0o600, encoding: "latin1" })
+    const common = {
+      id,
+      projection,
+      content: tree,
+      work,
+      lowers: [],
+      harvestInput: (spool?: Spool) => ({
+        kind: "scan" as const,
+        tree: bytesOf(tree),
+        snapshot: bytesOf(snapshot),
+        ...(spool === undefined ? {} : { spool })
+      })
+    }
+    if (!namespaces || parts.tools === undefined) {
+      await store.putWorkspace(rowOf({ ...request, projection, lowers: [], mountOptions: "" }, tree, null))
+      const root = fs.openSync(tree, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY)
+      const inside = plainInside(id, tree)
+      return {
+        ...common,
+        path: bytesOf(tree),
+        isolation: notIsolated,
+        inside,
+        holder: null,
+        root,
+        end: once(async () => {
+          fs.closeSync(root)
+          await inside.end()
+        })
+      }
+    }
+    const { place, protect } = await prepare(store, request, request.options.isolation !== "off")
+    const mounts = {
+      workspacePath: place.path,
+      overlayOptions: null,
+      bindTree: bytesOf(tree),
+      stage: bytesOf(path.join(work, "stage")),
+      makeBelow: place.makeBelow
+    }
+    const held = await holdNamespaces({ store, tools: parts.tools }, place, {
+      ...request,
+      projection,
+      directory: work,
+      work,
+      lowers: [],
+      mountOptions: "bind",
+      mounts,
+      protect
+    })
+    return {
+      ...common,
+      ...held,
+      path: place.path,
+      inside: insideOf(held.holder, held)
+    }
+  })
+}
+
+/** Runs at most once, whoever asks. */
+export const once = (run: () => Promise<void>): (() => Promise<void>) => {
+  let running: Promise<void> | undefined
+  return () => (running ??= run())
+}
+
+type RowInput = Pick<TreeRequest, "id" | "branch" | "base" | "at"> & {
+  readonly projection: Projection
+  readonly lowers: readonly string[]
+  readonly mountOptions: string
+}
+
+const rowOf = (input: RowInput, mountPath: string, holder: Holder | null): WorkspaceRow => ({
+  id: input.id,
+  branch: input.branch,
+  base: input.base,
+  projection: input.projection,
+  state: "open",
+  // Without a holder the SDK's own process stands for it: when that is gone, so is whoever could close the workspace.
+  holderPid: holder?.identity.pid ?? process.pid,
+  holderStart: holder === null ? startTimeOf(process.pid) : holder.identity.startTime,
+  bootId: bootId(),
+  owner: currentIdentity(),
+  lowers: input.lowers,
+  mountOptions: input.mountOptions,
+  kernel: kernelRelease(),
+  mountPath,
+  at: input.at,
+  note: null
+})
+
+export interface HoldInput extends RowInput {
+  /** Where the holder stands while it mounts: layer names are relative to it. */
+  readonly directory: string
+  readonly work: string
+  readonly mounts: Omit<MountPlan, keyof Protection>
+  /** Asked once the namespaces are there, with what is mounted in them. */
+  readonly protect: (mountinfo: string) => Protected
+  /** Null when the row is there already: a recovery. */
+  readonly record?: false
+}
+
+interface Held {
+  readonly holder: Holder
+  readonly root: number
+  /** As the kernel shows it, after every mount was made. */
+  readonly isolation: Isolation
+  readonly privateTmp: boolean
+  readonly end: () => Promise<void>
+}
+
+/** Starts the holder, records it, mounts, and opens the merged root. */
+export const holdNamespaces = async (
+  parts: { readonly store: StorePort; readonly tools: Tools },
+  place: MountPlace,
+  input: HoldInput
+): Promise<Held> => {
+  const table = path.join(input.work, "mounts")
+  const holder = await Holder.start(parts.tools, input.directory, table).catch((error) => {
+    throw explain(error, place)
+  })
+  try {
+    const mountPath = Buffer.from(place.path, "latin1").toString("utf8")
+    crashPoint("workspace.held")
+    if (input.record !== false) await parts.store.putWorkspace(rowOf(input, mountPath, holder))
+    crashPoint("workspace.recorded")
+    await holder.unshared()
+    const planned = input.protect(holder.mountinfo())
+    const plan: MountPlan = { ...input.mounts, ...planned.plan }
+    faultPoint("workspace.mountTable")
+    fs.writeFileSync(table, mountTable(plan), { mode: 0o600 })
+    await holder.mount()
+    crashPoint("workspace.mounted")
+    const root = openRoot(holder, place.path)
+    const end = once(async () => {
+      fs.closeSync(root)
+      await holder.end()
+    })
+    const isolation = readBack(planned.isolation, plan, holder.mountinfo())
+    return { holder, root, isolation, privateTmp: plan.privateTmp, end }
+  } catch (error) {
+    await holder.end()
+    if (input.record !== false) {
+      await parts.store.updateWorkspace(input.id, { state: "closed", note: "never opened" }).catch(() => undefined)
+    }
+    throw explain(error, place)
+  }
+}

@@ -1,0 +1,29 @@
+/**
+ * Refusals that every provider says alike. Promise: each says what was refused, and what to do. Rules: 01 "Errors"; W3, W10.
+ */
+import { HeadMoved, OperationUsed, RefNotFound } from "../WorkspaceError.ts"
+
+export const refNotFound = (ref: string): RefNotFound =>
+  new RefNotFound({
+    message: "No project, layer, branch, commit or workspace of this store has this id.",
+    remedy: "Use an id that this store returned.",
+    ref
+  })
+
+export const headMoved = (branch: string, expected: string, actual: string): HeadMoved =>
+  new HeadMoved({
+    message: "The branch has moved since this state was read.",
+    remedy:
+      "Nothing was changed. See what the branch gained with diff; then fork the new head and apply the work there, or move the head again with it as expectedHead.",
+    branch,
+    expected,
+    actual
+  })
+
+export const operationUsed = (operationId: string): OperationUsed =>
+  new OperationUsed({
+    message: "This operation id stands for another request.",
+    remedy:
+      "Use a new operation id for a new request; findOperation says which commit the old one made. Nothing was done.",
+    operationId
+  })

@@ -1,0 +1,67 @@
+/**
+ * What open workspaces need of a store: the one seam between it and the projections.
+ * Promise: everything here leaves the caller's event loop free and is typed on failure; the projections keep no table of their own.
+ * Rules: W8, W10, W12, W23, L10.
+ */
+import type { Durability } from "../../sqlite/Database.ts"
+import type { Actor, Change, CheckpointOutcome, GrepMatch, SkippedEntries } from "../WorkspaceProvider.ts"
+import type { BranchRow, CommitRow, WorkspaceRow } from "./RefStore.ts"
+import type { GrepTexts } from "./Questions.ts"
+import type { HarvestInput } from "./Harvest.ts"
+
+/** A harvest and, when it is complete, the commit of what it found. */
+export interface CheckpointRequest {
+  readonly branch: string
+  readonly expectedHead: string
+  readonly harvest: HarvestInput
+  readonly message: string
+  readonly operationId: string
+  readonly actor: Actor
+  readonly keepTimes: boolean
+  /** Kept with the commit and copied into the outcome. */
+  readonly live: boolean
+  /** Copied into the outcome. */
+  readonly quiesced?: number
+}
+
+/** Nothing was committed when `unreadable` is not empty: the same request is repeated with a spool. */
+export type CheckpointReply =
+  | { readonly unreadable: readonly string[] }
+  | {
+      readonly outcome: CheckpointOutcome
+      /** See HarvestResult. */
+      readonly fingerprint: string
+      readonly skipped: SkippedEntries
+      /** Whether the operation had been done before: then its commit is the one after `expectedHead`, or an older one. */
+      readonly repeats: "no" | "older" | "next"
+    }
+
+/** The same without a commit: what would be committed. */
+export type PreviewReply =
+  | { readonly unreadable: readonly string[] }
+  | { readonly changes: readonly Change[]; readonly fingerprint: string }
+
+export interface StorePort {
+  /** The provider's directory in the store, absolute. */
+  readonly directory: string
+  readonly durability: Durability
+  readonly branch: (id: string) => Promise<BranchRow | undefined>
+  readonly resolve: (ref: string) => Promise<CommitRow | undefined>
+  /** Absolute path of the directory that the project was imported from, as a byte string; null for an empty project. */
+  readonly originOf: (project: string) => Promise<string | null>
+  /** Mode of the root directory of a commit. */
+  readonly rootMode: (commit: string) => Promise<{ readonly mode: number; readonly mtimeNs: bigint }>
+  /** Writes the whole tree into `target`, which must not exist, and returns when it is complete. */
+  readonly materialise: (commit: string, target: string) => Promise<void>
+  /** A new branch at `from`: for what a recovery finds. */
+  readonly fork: (from: string, name: string, operationId: string) => Promise<BranchRow>
+  /** Harvests and commits. Rejects with `HeadMoved` and everything of `StoreError`. */
+  readonly checkpoint: (request: CheckpointRequest) => Promise<CheckpointReply>
+  /** Lines of texts that match, found in another thread. Rejects with `PatternTooSlow`. */
+  readonly grepTexts: (input: GrepTexts) => Promise<readonly GrepMatch[]>
+  /** Harvests against `base` and compares; commits nothing. */
+  readonly preview: (base: string, harvest: HarvestInput) => Promise<PreviewReply>
+  readonly putWorkspace: (row: WorkspaceRow) => Promise<void>
+  readonly updateWorkspace: (id: string, change: Partial<Omit<WorkspaceRow, "id">>) => Promise<void>
+  readonly workspaces: (states: readonly WorkspaceRow["state"][]) => Promise<readonly WorkspaceRow[]>
+}
