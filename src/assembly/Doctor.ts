@@ -3,6 +3,7 @@
  * Promise: everything is tried or read here and now, in a scratch directory on the store's disk that is gone afterwards; no
  * store is made or opened; a piece that could not be looked at is `unknown` and never `ok`. Rules: W2, A6; C14; 01 "On disk".
  */
+import type { Projection } from "../workspace/WorkspaceValues.ts"
 import { existsSync, mkdtempSync, rmSync, statfsSync, statSync } from "node:fs"
 import { dirname, join } from "node:path"
 import * as Effect from "effect/Effect"
@@ -24,7 +25,7 @@ export interface DoctorReport {
   /** Where the store would lie; null when there is no place for it. */
   readonly store: string | null
   /** What `projection: "auto"` takes, and why; null when it could not be found out. */
-  readonly projection: { readonly auto: "overlay" | "copy"; readonly why: string } | null
+  readonly projection: { readonly auto: Projection; readonly why: string } | null
   /** Whether rename(2) of a directory of the base works in that projection (C14); null when unknown. */
   readonly renameDirectory: "works" | "copyOnly" | null
   readonly checks: readonly Check[]

@@ -63,7 +63,7 @@ export const lazyWorkspaces = (
       exportDirectory: (ref, target, options) => use((p) => p.exportDirectory(ref, target, options)),
       exportPatch: (options) => use((p) => p.exportPatch(options)),
       importGit: (options) => use((p) => p.importGit(options)),
-      merge: (from, into) => use((p) => p.merge(from, into)),
+      merge: (from, into, options) => use((p) => p.merge(from, into, options)),
       exportTar: (ref, target) => use((p) => p.exportTar(ref, target)),
       retire: (branch) => use((p) => p.retire(branch)),
       collect: use((p) => p.collect),

@@ -10,7 +10,7 @@ import type { Clocks } from "../evaluator/CostLedger.ts"
 import type { OracleSpec, PrepareStep, Verdict } from "../evaluator/Oracle.ts"
 import type { OracleKnown } from "../evaluator/OracleProof.ts"
 import type { Host } from "../host/Host.ts"
-import type { Progress } from "../workspace/WorkspaceValues.ts"
+import type { Progress, Projection } from "../workspace/WorkspaceValues.ts"
 
 /** One route that somebody tries. */
 export interface Route {
@@ -123,7 +123,7 @@ export interface AttemptReport {
   /** The candidate's full identity. */
   readonly candidate: string | null
   readonly changedFiles: number | null
-  readonly projection: "overlay" | "copy" | null
+  readonly projection: Projection | null
   readonly isolation: "enforced" | "advisory" | "none" | null
   /**
    * Watched paths outside the workspace (the source, held-out files, what is hidden) that changed while it ran, by whoever; null where

@@ -3,7 +3,7 @@
  * Promise: the same journeys as in `coppice`, with agents named as commands or functions instead of hosts.
  * Rules: J2, E5, E13, W14, S50, S51, S54.
  */
-import type { Progress } from "../workspace/WorkspaceValues.ts"
+import type { Progress, Projection } from "../workspace/WorkspaceValues.ts"
 import type { Duration } from "./Plain.ts"
 
 /** What a turn is given. */
@@ -171,7 +171,7 @@ export interface AttemptReport {
   readonly changedFiles: number | null
   /** Changed files that no patch holds. Null when not measured. */
   readonly leftOut: number | null
-  readonly projection: "overlay" | "copy" | null
+  readonly projection: Projection | null
   readonly isolation: "enforced" | "advisory" | "none" | null
   /** Watched paths outside that changed while it ran; null where isolation was enforced, or nobody looked. */
   readonly touchedOutside: readonly string[] | null

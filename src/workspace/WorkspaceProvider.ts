@@ -53,6 +53,8 @@ import type {
   Isolation,
   LeftWorkspace,
   Manifest,
+  MergeOptions,
+  MergeOutcome,
   PatchOptions,
   Probe,
   Progress,
@@ -373,12 +375,21 @@ export interface WorkspaceProvider {
     options: PatchOptions
   ) => Effect.Effect<ExportedPatch, E.RefNotFound | E.Unavailable | StoreError>
 
+  /**
+   * Merges a state into a branch: one commit with two parents, or the complete list of conflicts and nothing else (W10, K2). Both must have
+   * grown from one commit, else `MoveRefused`. `Unsupported` where the manifest says that it cannot.
+   */
+  readonly merge: (
+    from: Ref,
+    into: string,
+    options?: MergeOptions
+  ) => Effect.Effect<MergeOutcome, E.Unsupported | E.Unavailable | MoveFailure>
+
   /** What a provider of this version may lack: `Unsupported` names the capability and what to do without it (W1, W3). */
   readonly importGit: (options: {
     readonly repository: PathInput
     readonly revision?: string
   }) => Effect.Effect<never, E.Unsupported | StoreError>
-  readonly merge: (from: Ref, into: Ref) => Effect.Effect<never, E.Unsupported | StoreError>
   readonly exportTar: (ref: Ref, target: string) => Effect.Effect<never, E.Unsupported | StoreError>
   readonly retire: (branch: string) => Effect.Effect<never, E.Unsupported | StoreError>
   readonly collect: Effect.Effect<never, E.Unsupported | StoreError>

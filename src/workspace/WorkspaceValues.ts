@@ -53,8 +53,11 @@ export interface ProjectionProbe {
   readonly missing: readonly { readonly what: string; readonly remedy: string }[]
 }
 
-/** How a root becomes a directory. Named in every result, never swapped silently. */
-export type Projection = "overlay" | "copy"
+/**
+ * How a root becomes a directory. Named in every result, never swapped silently. `overlay` and `copy` are LayerFS's; `reflink` and `worktree` are
+ * what the providers of those names make; a provider of an application's own makes `copy`.
+ */
+export type Projection = "overlay" | "copy" | "reflink" | "worktree"
 
 /** At most twenty a second beside the first and the last of a phase; within a phase no count goes down (W14). */
 export interface Progress {
@@ -240,6 +243,55 @@ export interface SkippedEntry extends ShownPath {
   /** `pathTooLong`: more than 4,095 bytes from the root, so that no tool could write it back; nothing below it is listed. */
   readonly reason: "socket" | "fifo" | "device" | "pathTooLong"
 }
+
+export interface MergeOptions extends CommitOptions {
+  /** The head that the caller saw: another one is `HeadMoved`, and nothing is merged. */
+  readonly expectedHead?: string
+  /** Tells what would come of it; no commit, no head moved. */
+  readonly dryRun?: boolean
+}
+
+/** One side of a conflict: readable by `readAt(commit, path)`. */
+export interface MergeSide extends ShownPath {
+  readonly commit: string
+  readonly type: EntryType
+  readonly mode: number
+  readonly size: number
+}
+
+/**
+ * One thing that two states changed in ways that do not go together (L4). A side is null where it has nothing there. The path is where it
+ * lies in the branch that was merged into, else where the other side has it.
+ */
+export interface MergeConflict extends ShownPath {
+  readonly kind: "content" | "editDelete" | "renameRename" | "addAdd" | "type" | "mode" | "link"
+  readonly base: MergeSide | null
+  readonly ours: MergeSide | null
+  readonly theirs: MergeSide | null
+}
+
+export type MergeOutcome =
+  | {
+      readonly outcome: "merged"
+      /** Null in a dry run. */
+      readonly commit: string | null
+      readonly root: Digest | null
+      readonly operationId: string
+      /** The commit from which both sides grew. */
+      readonly base: string
+      readonly changedPaths: number
+      readonly durability: Durability
+    }
+  /** The branch has all of it already. */
+  | { readonly outcome: "unchanged"; readonly commit: string; readonly root: Digest }
+  /** Every conflict; the branch stays as it was. */
+  | {
+      readonly outcome: "conflict"
+      readonly base: string
+      readonly ours: string
+      readonly theirs: string
+      readonly conflicts: readonly MergeConflict[]
+    }
 
 export interface SkippedEntries {
   /** The first 1,000 of them; absent when there were none. */

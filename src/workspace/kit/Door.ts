@@ -98,7 +98,7 @@ const exec = {
 }
 const isCandidate = Schema.is(Candidate)
 const open = {
-  projection: maybe(oneOf("auto", "overlay", "copy")),
+  projection: maybe(oneOf("auto", "overlay", "copy", "reflink", "worktree")),
   mountPath: maybe(isPlaceText),
   ownDirs: maybe(listOf(isPlaceText)),
   hide: maybe(listOf(isPlaceText)),
@@ -136,6 +136,11 @@ const providerCalls: Readonly<Partial<Record<keyof WorkspaceProvider, readonly L
   statAt: [ref, path],
   globAt: [ref, is("pattern", isText), options(page)],
   grepAt: [ref, is("pattern", isRegExp), options({ ...pageOfPath, glob: maybe(isText) })],
+  merge: [
+    is("from", isText),
+    is("into", isText),
+    options({ ...commit, expectedHead: maybe(isText), dryRun: maybe(isFlag) })
+  ],
   rewind: [branch, given({ to: isText, ...named })],
   reset: [branch, given({ to: isText, ...move })],
   undo: [branch, given({ number: maybe(isNumber), ...move })],
