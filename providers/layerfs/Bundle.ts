@@ -16,7 +16,7 @@ import { CompactPlan } from "./CompactPlan.ts"
 import type { ObjectReader } from "./ObjectReader.ts"
 import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
 import type { LayerRefs } from "./LayerRefs.ts"
-import { syncDirectory } from "./StoreDirectory.ts"
+import { syncDirectory } from "../../src/workspace/kit/StoreDirectory.ts"
 
 const groupBytes = 4 * 1024 * 1024
 /** What the working name of a bundle ends with. */

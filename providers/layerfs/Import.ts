@@ -3,17 +3,15 @@
  * Promise: the source is never changed; a target inside the source, or the reverse, is refused before anything is read; an
  * import that fails or is cancelled leaves no trace in the index; everything left out is listed. Rules: W13, W14, L14, L15.
  */
-import { realpathSync, statSync } from "node:fs"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
-import { show, type TreePath } from "../../src/base/PathBytes.ts"
 import type { Durability } from "../../src/sqlite/Database.ts"
-import { ImportRefused } from "../../src/workspace/WorkspaceError.ts"
+import { checkSource, refuseImport } from "../../src/workspace/kit/ImportSource.ts"
 import type { ImportReceipt, Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { commitImport } from "./ImportCommit.ts"
 import { ImportMemory, remember } from "./ImportMemory.ts"
-import { ImportNotes } from "./ImportNotes.ts"
+import { ImportNotes } from "../../src/workspace/kit/ImportNotes.ts"
 import { ImportReading } from "./ImportReading.ts"
-import { scan, type Scan, type ScannedDirectory } from "./ImportScan.ts"
+import { scan, type Scan, type ScannedDirectory } from "../../src/workspace/kit/ImportScan.ts"
 import type { ObjectWriter } from "./PackedObjects.ts"
 import type { LayerRefs } from "./LayerRefs.ts"
 import type { ImportInput } from "./StoreCalls.ts"
@@ -33,47 +31,11 @@ export interface ImportContext {
   readonly cancelled: () => boolean
 }
 
-const refusals: Readonly<Record<ImportRefused["reason"], readonly [string, string]>> = {
-  notFound: ["The directory to import does not exist.", "Give the path of an existing directory."],
-  notADirectory: ["What is to be imported is not a directory.", "Give the path of a directory."],
-  storeInside: ["The store lies inside the directory to import.", "Put the store outside of every imported directory."],
-  insideStore: ["The directory to import lies inside the store.", "Import a directory outside of the store."],
-  unreadable: ["The directory to import cannot be read.", "Give this user read and search permission on it."],
-  changing: ["The directory to import keeps changing.", "Stop what writes to it, then import again."],
-  cancelled: ["The import was cancelled.", "Nothing was stored. Import again when wanted."]
-}
-
-const refuse = (reason: ImportRefused["reason"], path: TreePath): ImportRefused =>
-  new ImportRefused({ message: refusals[reason][0], remedy: refusals[reason][1], reason, path: show(path).path })
-
-const isInside = (inner: string, outer: string): boolean =>
-  inner === outer || inner.startsWith(outer === "/" ? "/" : `${outer}/`)
-
-/** The real path of the source, after all checks. Throws `ImportRefused`. */
-const checkSource = (source: TreePath, storeRoot: string): TreePath => {
-  let real: TreePath
-  try {
-    const bytes = Buffer.from(source, "latin1")
-    if (!statSync(bytes).isDirectory()) throw refuse("notADirectory", source)
-    real = realpathSync(bytes, { encoding: "latin1" })
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code
-    if (code === "ENOENT") throw refuse("notFound", source)
-    if (code === "ENOTDIR") throw refuse("notADirectory", source)
-    if (code === "EACCES") throw refuse("unreadable", source)
-    throw error
-  }
-  const store = Buffer.from(storeRoot, "utf8").toString("latin1")
-  if (isInside(real, store)) throw refuse("insideStore", source)
-  if (isInside(store, real)) throw refuse("storeInside", source)
-  return real
-}
-
 export const importDirectory = async (context: ImportContext, input: ImportInput): Promise<ImportReceipt> => {
   const source = checkSource(input.source, context.storeRoot)
   const notes = new ImportNotes()
   const check = (): void => {
-    if (context.cancelled()) throw refuse("cancelled", input.source)
+    if (context.cancelled()) throw refuseImport("cancelled", input.source)
   }
   const began = Date.now()
   const memory = ImportMemory.open(context.cache, source, (commit) => context.refs.commit(commit) !== undefined)

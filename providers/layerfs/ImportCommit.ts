@@ -9,35 +9,12 @@ import { newId } from "../../src/base/Id.ts"
 import type { TreePath } from "../../src/base/PathBytes.ts"
 import type { ImportReceipt } from "../../src/workspace/WorkspaceProvider.ts"
 import type { ImportContext } from "./Import.ts"
-import type { ImportNotes } from "./ImportNotes.ts"
-import type { Scan, ScannedDirectory, ScannedFile } from "./ImportScan.ts"
+import type { ImportNotes } from "../../src/workspace/kit/ImportNotes.ts"
+import { linkGroups } from "../../src/workspace/kit/LinkGroups.ts"
+import type { Scan, ScannedDirectory } from "../../src/workspace/kit/ImportScan.ts"
 import type { ObjectWriter } from "./PackedObjects.ts"
 import { encodeRoot } from "./TreeCodec.ts"
 import { type TreeItem, writeDirectory } from "./TreePages.ts"
-
-/** First path of each hard-link group that has at least two names in the tree (W22). */
-const linkGroups = (files: readonly ScannedFile[], notes: ImportNotes): ReadonlyMap<string, TreePath> => {
-  const first = new Map<string, TreePath>()
-  const names = new Map<string, number>()
-  const links = new Map<string, number>()
-  for (const { inode, id, path, links: all } of files) {
-    if (inode === undefined || id === undefined) continue
-    names.set(inode, (names.get(inode) ?? 0) + 1)
-    links.set(inode, all)
-    const before = first.get(inode)
-    if (before === undefined || path < before) first.set(inode, path)
-  }
-  let reachOut = 0
-  for (const [inode, count] of names) {
-    if (count < links.get(inode)!) reachOut += 1
-    if (count < 2) first.delete(inode)
-  }
-  if (reachOut > 0) {
-    const many = reachOut === 1 ? "1 file has" : `${reachOut} files have`
-    notes.add("normalised", "", `${many} further names (hard links) outside of the import, to which no link is kept`)
-  }
-  return first
-}
 
 const writeTree = (
   directory: ScannedDirectory,

@@ -7,7 +7,7 @@
 import { readFileSync, statfsSync } from "node:fs"
 import { reach } from "../../src/base/LongPath.ts"
 import type { TreePath } from "../../src/base/PathBytes.ts"
-import type { ScannedFile } from "./ImportScan.ts"
+import type { ScannedFile } from "../../src/workspace/kit/ImportScan.ts"
 
 /**
  * File systems that stamp the first store into a clean page, and have times of their own, by the magic number of statfs(2): ext2

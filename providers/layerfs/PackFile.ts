@@ -22,7 +22,7 @@ import { promisify } from "node:util"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { faultPoint } from "../../src/base/FaultPoint.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
-import { syncDirectory } from "./StoreDirectory.ts"
+import { syncDirectory } from "../../src/workspace/kit/StoreDirectory.ts"
 import { isDead } from "./WriterIdentity.ts"
 import { formatVersion } from "./IndexSchema.ts"
 

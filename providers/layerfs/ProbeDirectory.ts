@@ -9,7 +9,7 @@ import type { Probe } from "../../src/workspace/WorkspaceProvider.ts"
 import { projectionManifest as manifest } from "./Projections.ts"
 import { probeMachine } from "../../src/workspace/kit/Machine.ts"
 import type { ProjectionManifest } from "../../src/workspace/kit/Projections.ts"
-import { networkFileSystem } from "./StoreDirectory.ts"
+import { networkFileSystem } from "../../src/workspace/kit/StoreDirectory.ts"
 
 export interface DirectoryProbe {
   /** As the provider's own `probe` would answer for a store there. */

@@ -35,7 +35,7 @@ import { hasAbandonedPacks, type PackAppender, reclaimPacks, removeOrphans } fro
 import { ObjectReader } from "./ObjectReader.ts"
 import { ObjectWriter } from "./PackedObjects.ts"
 import { blame } from "./history/Blame.ts"
-import { Bounded } from "./history/Bounded.ts"
+import { Bounded } from "../../src/workspace/kit/Bounded.ts"
 import { globAt, grepAt, grepTexts } from "./history/Search.ts"
 import { DiffPages } from "./history/DiffPages.ts"
 import { readBranches, readLog } from "../../src/workspace/kit/Log.ts"

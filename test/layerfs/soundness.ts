@@ -5,7 +5,7 @@
 import { readdirSync, statSync } from "node:fs"
 import { join } from "node:path"
 import type { LayerStore } from "../../providers/layerfs/LayerStore.ts"
-import type { StoreDirectories } from "../../providers/layerfs/StoreDirectory.ts"
+import type { StoreDirectories } from "../../providers/layerfs/LayerDirectories.ts"
 import { Database } from "../../src/sqlite/Database.ts"
 
 /** Files against rows: of a store that is closed, or open with nothing under way. */

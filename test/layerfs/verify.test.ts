@@ -10,7 +10,7 @@ import { idFromBytes } from "../../src/base/DigestBytes.ts"
 import { packName } from "../../providers/layerfs/PackFile.ts"
 import { LayerRefs } from "../../providers/layerfs/LayerRefs.ts"
 import { verifyStore } from "../../providers/layerfs/Verify.ts"
-import type { StoreDirectories } from "../../providers/layerfs/StoreDirectory.ts"
+import type { StoreDirectories } from "../../providers/layerfs/LayerDirectories.ts"
 import { put, spliceOf } from "./storeChange.ts"
 import { apply, commitInto, importInto, open, scratch } from "./storeFixture.ts"
 

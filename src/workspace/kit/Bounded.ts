@@ -5,8 +5,8 @@
  * backtracks (`timeout` of `script.runInContext`); the context isolates nothing here.
  */
 import { createContext, Script } from "node:vm"
-import { show, type TreePath } from "../../../src/base/PathBytes.ts"
-import { PatternTooSlow } from "../../../src/workspace/WorkspaceError.ts"
+import { show, type TreePath } from "../../base/PathBytes.ts"
+import { PatternTooSlow } from "../WorkspaceError.ts"
 
 /** For one piece of about 1 MiB, or one larger file, for each MiB of it, up to `longestMs`: a thousand times what a plain expression takes. */
 const limitMsPerMiB = 2000

@@ -3,8 +3,8 @@
  * Promise: every note is counted, of each kind the first 500 by path are given, in an order that does not depend on which thread
  * was faster; no note holds content of a file or an absolute path. Rules: W13.
  */
-import { compare, show, type TreePath } from "../../src/base/PathBytes.ts"
-import type { ImportNote, ImportNoteKind, ImportReceipt } from "../../src/workspace/WorkspaceProvider.ts"
+import { compare, show, type TreePath } from "../../base/PathBytes.ts"
+import type { ImportNote, ImportNoteKind, ImportReceipt } from "../WorkspaceProvider.ts"
 
 /** Notes of one kind that a receipt holds at most: it is a row in the index and an answer to a call. */
 const given = 500

@@ -1,5 +1,5 @@
 /**
- * The directories of a store on disk: `layerfs/{index.db, packs/, cache/, work/}`.
+ * The directory of a provider in a store.
  * Promise: each is ours alone (own uid and gid, mode 0700, no inherited setgid bit), on a local file system, and verified
  * after it was made; anything else is `StoreLocation` before a byte is stored. Rules: 01 "On disk"; L12 (network refused).
  */
@@ -17,17 +17,8 @@ import {
   statfsSync
 } from "node:fs"
 import { join, resolve } from "node:path"
-import { makeDirectories } from "../../src/base/MakeDirectories.ts"
-import { StoreLocation } from "../../src/workspace/WorkspaceError.ts"
-
-export interface StoreDirectories {
-  /** `STORE/layerfs`, as a real path. */
-  readonly root: string
-  readonly index: string
-  readonly packs: string
-  readonly cache: string
-  readonly work: string
-}
+import { makeDirectories } from "../../base/MakeDirectories.ts"
+import { StoreLocation } from "../WorkspaceError.ts"
 
 /** File system types whose locks or fsync cannot be relied on, by the magic number of statfs(2). */
 const networkFileSystems: ReadonlyMap<number, string> = new Map([
@@ -83,7 +74,7 @@ const checkWritable = (path: string): void => {
 }
 
 /** Makes one directory of the store, or checks the one that is there. */
-export const makePrivateDirectory = (path: string): void => {
+const makePrivateDirectory = (path: string): void => {
   try {
     mkdirSync(path, { mode: 0o700 })
   } catch (error) {
@@ -112,10 +103,10 @@ export const syncDirectory = (path: string | Buffer): void => {
 }
 
 /**
- * Makes or checks the directories of the store at `store` (made too when missing).
- * Throws `StoreLocation`.
+ * Makes or checks the directory of a provider in the store at `store` (made too when missing), and those below it.
+ * Answers its real path. Throws `StoreLocation`.
  */
-export const openStoreDirectories = (store: string): StoreDirectories => {
+export const openProviderDirectory = (store: string, provider: string, below: readonly string[]): string => {
   try {
     makeDirectories(resolve(store), 0o700)
   } catch (error) {
@@ -131,17 +122,10 @@ export const openStoreDirectories = (store: string): StoreDirectories => {
       "Give a store directory on a local disk."
     )
   }
-  const root = join(real, "layerfs")
-  const directories = {
-    root,
-    index: join(root, "index.db"),
-    packs: join(root, "packs"),
-    cache: join(root, "cache"),
-    work: join(root, "work")
-  }
-  for (const path of [root, directories.packs, directories.cache, directories.work]) {
+  const root = join(real, provider)
+  for (const path of [root, ...below.map((name) => join(root, name))]) {
     makePrivateDirectory(path)
     checkWritable(path)
   }
-  return directories
+  return root
 }

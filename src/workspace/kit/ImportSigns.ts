@@ -4,8 +4,8 @@
  * Rules: W13; ELF: elf(5); Mach-O: <mach-o/loader.h>; PE: Microsoft PE format, "MS-DOS stub"; gitrepository-layout(5).
  */
 import { closeSync, openSync, readSync } from "node:fs"
-import type { TreePath } from "../../src/base/PathBytes.ts"
-import type { ImportNoteKind } from "../../src/workspace/WorkspaceProvider.ts"
+import type { TreePath } from "../../base/PathBytes.ts"
+import type { ImportNoteKind } from "../WorkspaceProvider.ts"
 
 export interface Sign {
   readonly kind: ImportNoteKind

@@ -4,8 +4,8 @@
  * name with its reason, and nothing is left out silently; any depth costs the same. Rules: W13, W22, L15; C8, C17, C18.
  */
 import { type BigIntStats, lstatSync, readdirSync, readlinkSync } from "node:fs"
-import { longestTreePath, reach } from "../../src/base/LongPath.ts"
-import { join as joinPath, type TreePath } from "../../src/base/PathBytes.ts"
+import { longestTreePath, reach } from "../../base/LongPath.ts"
+import { join as joinPath, type TreePath } from "../../base/PathBytes.ts"
 import type { ImportNotes } from "./ImportNotes.ts"
 
 export interface ScannedFile {

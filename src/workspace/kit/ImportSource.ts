@@ -1,0 +1,43 @@
+/**
+ * The directory that an import is asked for, and why it may be refused.
+ * Promise: a target inside the source, or the reverse, is refused before anything is read. Rules: W13; C8.
+ */
+import { realpathSync, statSync } from "node:fs"
+import { show, type TreePath } from "../../base/PathBytes.ts"
+import { ImportRefused } from "../WorkspaceError.ts"
+
+const refusals: Readonly<Record<ImportRefused["reason"], readonly [string, string]>> = {
+  notFound: ["The directory to import does not exist.", "Give the path of an existing directory."],
+  notADirectory: ["What is to be imported is not a directory.", "Give the path of a directory."],
+  storeInside: ["The store lies inside the directory to import.", "Put the store outside of every imported directory."],
+  insideStore: ["The directory to import lies inside the store.", "Import a directory outside of the store."],
+  unreadable: ["The directory to import cannot be read.", "Give this user read and search permission on it."],
+  changing: ["The directory to import keeps changing.", "Stop what writes to it, then import again."],
+  cancelled: ["The import was cancelled.", "Nothing was stored. Import again when wanted."]
+}
+
+export const refuseImport = (reason: ImportRefused["reason"], path: TreePath): ImportRefused =>
+  new ImportRefused({ message: refusals[reason][0], remedy: refusals[reason][1], reason, path: show(path).path })
+
+const isInside = (inner: string, outer: string): boolean =>
+  inner === outer || inner.startsWith(outer === "/" ? "/" : `${outer}/`)
+
+/** The real path of the source, after all checks. Throws `ImportRefused`. */
+export const checkSource = (source: TreePath, storeRoot: string): TreePath => {
+  let real: TreePath
+  try {
+    const bytes = Buffer.from(source, "latin1")
+    if (!statSync(bytes).isDirectory()) throw refuseImport("notADirectory", source)
+    real = realpathSync(bytes, { encoding: "latin1" })
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code
+    if (code === "ENOENT") throw refuseImport("notFound", source)
+    if (code === "ENOTDIR") throw refuseImport("notADirectory", source)
+    if (code === "EACCES") throw refuseImport("unreadable", source)
+    throw error
+  }
+  const store = Buffer.from(storeRoot, "utf8").toString("latin1")
+  if (isInside(real, store)) throw refuseImport("insideStore", source)
+  if (isInside(store, real)) throw refuseImport("storeInside", source)
+  return real
+}
