@@ -140,7 +140,7 @@ export class DiskLayers implements LayerCache {
     const target = path.join(this.#cache, name)
     const made = this.#working(name)
     try {
-      await this.#store.materialise(commit, made)
+      await this.#store.materialise(commit, made, null)
       crashPoint("layers.baseMade")
       // A mark is written before its directory appears, so a directory without one is from before this boot.
       if (existsSync(target) && this.#mark(name) === undefined) {

@@ -29,6 +29,7 @@ export const storePortOf = (store: LayerStore, now: () => number): StorePort => 
   },
   materialise: async (commit, target) => {
     await store.call("materialise", { commit, target: Buffer.from(target, "utf8").toString("latin1") })
+    return {}
   },
   fork: (from, name, operationId) => store.call("fork", { from, name, operationId }),
   checkpoint: (request) => store.call("checkpoint", { ...request, at: now() }),

@@ -236,7 +236,8 @@ describe("the plan and the read-back", () => {
     nodeFlags: ["nosuid"],
     readOnlyMounts: [{ at: "/", flags: ["relatime"] }],
     readOnlyBinds: [],
-    keepFromTmp: []
+    keepFromTmp: [],
+    reach: []
   }
 
   it("W17 W22 nothing below the workspace is mounted over, blanks are escaped, and the root is spelled so that it is not passed over", () => {

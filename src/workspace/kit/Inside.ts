@@ -20,7 +20,7 @@ export interface Inside {
   /** Where `processes` and their threads are looked up, by the pids given there. */
   readonly procRoot: string
   readonly quiet: () => boolean
-  /** Set for every command: how a plain directory knows its own again. */
+  /** Set for every command: what its tree needs, and how a plain directory knows its own again. */
   readonly variablesOfAll: Readonly<Record<string, string>>
   readonly variables: (pid: number) => string
   readonly signal: (signal: "TERM" | "KILL" | "STOP" | "CONT", pids: readonly (number | "all")[]) => Promise<void>
@@ -36,7 +36,11 @@ export interface EndableInside extends Inside {
 /** The inside of a holder. */
 export const insideOf = (
   holder: Holder,
-  options: { readonly privateTmp: boolean; readonly isolation: Isolation }
+  options: {
+    readonly privateTmp: boolean
+    readonly isolation: Isolation
+    readonly variables?: Readonly<Record<string, string>> | undefined
+  }
 ): EndableInside => ({
   get alive() {
     return holder.alive
@@ -51,7 +55,7 @@ export const insideOf = (
     return holder.procRoot
   },
   quiet: () => holder.quiet(),
-  variablesOfAll: {},
+  variablesOfAll: options.variables ?? {},
   variables: (pid) => holder.variables(pid),
   signal: (signal, pids) => holder.signal(signal, pids),
   nest: async () => insideOf(await holder.nest(), options),

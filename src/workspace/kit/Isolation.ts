@@ -8,8 +8,9 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { fromInput, show, toBytes, type TreePath } from "../../base/PathBytes.ts"
 import type { Isolation } from "../WorkspaceProvider.ts"
-import { type Flagged, isBelow, type MountPlan, ours, privateHome, waitingPlace } from "./MountTable.ts"
+import { type Flagged, isBelow, type MountPlan, ours, privateHome, reachPlace, waitingPlace } from "./MountTable.ts"
 import { privateDevices } from "./PrivateDevices.ts"
+import type { Reached } from "./StorePort.ts"
 import { mountedAt, writableMounts } from "./WritableMounts.ts"
 
 /** Below the home directory: what holds credentials. */
@@ -53,6 +54,7 @@ export interface IsolationInput {
   readonly origin: TreePath | null
   readonly hide: readonly string[]
   readonly readOnlyPaths: readonly string[]
+  readonly reach: readonly Reached[]
   readonly uid: number
   /** A directory of the store in which the private `/dev` may be made. */
   readonly deviceParent: string
@@ -69,6 +71,7 @@ export type Protection = Pick<
   | "readOnlyMounts"
   | "readOnlyBinds"
   | "keepFromTmp"
+  | "reach"
   | "privateTmp"
 >
 
@@ -85,6 +88,7 @@ export const withoutProtection: Protection = {
   readOnlyMounts: [],
   readOnlyBinds: [],
   keepFromTmp: [],
+  reach: [],
   privateTmp: false
 }
 
@@ -200,6 +204,13 @@ export const planIsolation = (input: IsolationInput): Protected => {
     return real !== undefined && isBelow(real, "/tmp") && isDirectory(real) ? [flagged(real)] : []
   })
 
+  // Parents first: a place below another one is bound over it.
+  const reach = input.reach
+    .toSorted((a, b) => (a.path < b.path ? -1 : 1))
+    .map(({ path: at, access }) => ({ ...flagged(at), access }))
+  for (const { at, access } of reach)
+    reachable.push(`${show(at).path} (${access === "write" ? "writable" : "read-only"})`)
+
   return {
     plan: {
       maskDirectories: [...directories],
@@ -209,6 +220,7 @@ export const planIsolation = (input: IsolationInput): Protected => {
       readOnlyMounts,
       readOnlyBinds,
       keepFromTmp,
+      reach,
       privateTmp: true
     },
     isolation: { level: "enforced", protected: shown, reachable }
@@ -225,7 +237,8 @@ const meantToBeWritable = (plan: MountPlan): ((at: TreePath, type: string) => bo
     waitingPlace,
     "/dev/shm",
     "/dev/pts",
-    "/proc"
+    "/proc",
+    ...plan.reach.flatMap(({ at, access }, index) => (access === "write" ? [at, reachPlace(index)] : []))
   ])
   // A mask above the workspace is a small tmpfs of ours.
   return (at, type) => own.has(at) || (masks.has(at) && type === "tmpfs")

@@ -29,6 +29,8 @@ export interface MountPlan {
   readonly readOnlyBinds: readonly Flagged[]
   /** Paths below the real `/tmp` that stay visible, read-only. */
   readonly keepFromTmp: readonly Flagged[]
+  /** Directories that stay reachable whatever masks lie above them. */
+  readonly reach: readonly (Flagged & { readonly access: "read" | "write" })[]
 }
 
 /** A path with the flags of its mount. A user namespace may add flags and never clear one, so each is repeated. */
@@ -51,6 +53,9 @@ export const ours = "coppice"
 /** A second name for a workspace below a masked directory. */
 export const waitingPlace = "/tmp/.workspace"
 
+/** A second name for what commands reach beside the workspace. */
+export const reachPlace = (index: number): TreePath => `/tmp/.reach-${index}`
+
 /** Where private directories lie; HOME inside. */
 export const privateHome = "/tmp/home"
 
@@ -70,8 +75,10 @@ export const mountTable = (plan: MountPlan): Buffer => {
   const outside = (path: TreePath): boolean => !isAtOrBelow(path, w) && !inTmp(path)
   const lines: TreePath[] = []
   const nodeBind = ["bind", "ro", ...plan.nodeFlags].join(",")
-  // A mask above the workspace comes after it, so the workspace waits below the private /tmp and is bound at the end.
+  // A mask above the workspace comes after it, so the workspace waits below the private /tmp and is bound at the end; so does what
+  // commands reach beside it.
   const masked = plan.maskDirectories.some((path) => isBelow(w, path))
+  const reached = plan.privateTmp ? plan.reach.filter(({ at }) => outside(at)) : []
   const waiting = staged(waitingPlace)
 
   if (plan.privateTmp) {
@@ -90,6 +97,10 @@ export const mountTable = (plan: MountPlan): Buffer => {
   const at = masked ? waiting : staged(w)
   if (plan.bindTree !== null) lines.push(line(plan.bindTree, at, "none", "bind,X-mount.mkdir"))
   else lines.push(line("overlay", at, "overlay", `X-mount.mkdir,${plan.overlayOptions ?? ""}`))
+  for (const [index, { at, flags, access }] of reached.entries()) {
+    const bind = access === "read" ? ["bind", "ro", ...flags] : ["bind"]
+    lines.push(line(at, staged(reachPlace(index)), "none", [...bind, "X-mount.mkdir"].join(",")))
+  }
   for (const { at, flags } of plan.readOnlyMounts) {
     // `mount -a` passes over a target spelled "/".
     if (at === "/" || outside(at)) {
@@ -111,10 +122,13 @@ export const mountTable = (plan: MountPlan): Buffer => {
   if (plan.privateTmp) lines.push(line(plan.stage, "/tmp", "none", "rbind"))
   for (const path of plan.maskDirectories) {
     // A mask above the workspace must let its mount point be made.
-    const options = isBelow(w, path) ? "size=64k,mode=755" : "size=4k,mode=000,ro"
+    const holds = isBelow(w, path) || reached.some(({ at }) => isBelow(at, path))
+    const options = holds ? "size=64k,mode=755" : "size=4k,mode=000,ro"
     if (outside(path)) lines.push(line(ours, path, "tmpfs", options))
   }
   for (const path of plan.maskFiles) if (outside(path)) lines.push(line("/dev/null", path, "none", nodeBind))
+  // A bind of a read-only mount is read-only.
+  for (const [index, { at }] of reached.entries()) lines.push(line(reachPlace(index), at, "none", "bind,X-mount.mkdir"))
   if (masked) lines.push(line(waitingPlace, w, "none", "bind,X-mount.mkdir"))
   return toBytes(lines.join(""))
 }

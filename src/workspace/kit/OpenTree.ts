@@ -31,7 +31,7 @@ import { type MountPlan, mountTable } from "./MountTable.ts"
 import { removeTree } from "./RemoveTree.ts"
 import { plainInside } from "./PlainInside.ts"
 import { takeSnapshot } from "./ScanHarvest.ts"
-import type { StorePort } from "./StorePort.ts"
+import type { MadeTree, StorePort } from "./StorePort.ts"
 
 /** Part of the row: an upper is only ever mounted again with exactly these (W23). */
 export const overlayFeatures = "userxattr"
@@ -97,6 +97,16 @@ const storeRoot = (store: StorePort): TreePath => bytesOf(path.dirname(store.dir
 const openRoot = (holder: Holder, at: TreePath): number =>
   fs.openSync(toBytes(`/proc/${holder.innerPid}/root${at}`), fs.constants.O_RDONLY | fs.constants.O_DIRECTORY)
 
+/** Takes the files of a workspace away, and whatever else was set up for it. */
+export const removeWork = async (store: StorePort, id: string): Promise<void> => {
+  const work = workOf(store, id)
+  await removeTree(work)
+  await store.unmake?.(id, treeOf(work))
+}
+
+/** Where a directory of its own lies. */
+export const treeOf = (work: string): string => path.join(work, "tree")
+
 /** What kept the holder from getting ready, as the caller can act on it. */
 const explain = (error: unknown, place: MountPlace): unknown => {
   if (!(error instanceof HolderFailed)) return error
@@ -112,12 +122,19 @@ const explain = (error: unknown, place: MountPlace): unknown => {
   })
 }
 
-/** What both projections do the same way before they differ. */
-const prepare = async (store: StorePort, request: TreeRequest, isolated: boolean) => {
+/** What both projections do the same way before they differ. `inPlace` is where a tree lies that works nowhere else. */
+const prepare = async (
+  store: StorePort,
+  request: TreeRequest,
+  isolated: boolean,
+  { reach = [] }: MadeTree = {},
+  inPlace?: TreePath
+) => {
   const { options } = request
   const origin = await store.originOf(request.project)
   const wanted = options.mountPath === undefined ? (origin ?? defaultMountPath) : bytesOf(options.mountPath)
-  const place = mountPlace(wanted, storeRoot(store), isolated)
+  const place =
+    inPlace === undefined ? mountPlace(wanted, storeRoot(store), isolated) : { path: inPlace, makeBelow: null }
   const protect = (mountinfo: string) =>
     isolated
       ? planIsolation({
@@ -126,6 +143,7 @@ const prepare = async (store: StorePort, request: TreeRequest, isolated: boolean
           origin,
           hide: options.hide ?? [],
           readOnlyPaths: options.readOnlyPaths ?? [],
+          reach,
           uid: process.getuid!(),
           deviceParent: path.join(store.directory, "cache"),
           mountinfo
@@ -152,7 +170,7 @@ const inWork = async <A>(store: StorePort, id: string, make: (work: string) => P
     return await make(work)
   } catch (error) {
     await removeTree(fresh)
-    await removeTree(work)
+    await removeWork(store, id)
     throw error
   }
 }
@@ -216,9 +234,17 @@ export const openCopy = async (
   const { store, projection } = parts
   const { id } = request
   return inWork(store, id, async (work) => {
-    const tree = path.join(work, "tree")
+    const tree = treeOf(work)
     const snapshot = path.join(work, "snapshot")
-    await store.materialise(request.base, tree)
+    const made = await store.materialise(request.base, tree, id)
+    const inPlace = made.staysInPlace === true ? bytesOf(tree) : undefined
+    if (inPlace !== undefined && request.options.mountPath !== undefined) {
+      throw refuse(
+        bytesOf(request.options.mountPath),
+        "this provider's tree works only where it was made",
+        "Leave `mountPath` out."
+      )
+    }
     fs.writeFileSync(snapshot, await takeSnapshot(bytesOf(tree)), { mode: 0o600, encoding: "latin1" })
     const common = {
       id,
@@ -236,7 +262,7 @@ export const openCopy = async (
     if (!namespaces || parts.tools === undefined) {
       await store.putWorkspace(rowOf({ ...request, projection, lowers: [], mountOptions: "" }, tree, null))
       const root = fs.openSync(tree, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY)
-      const inside = plainInside(id, tree)
+      const inside = plainInside(id, tree, made.variables)
       return {
         ...common,
         path: bytesOf(tree),
@@ -250,7 +276,8 @@ export const openCopy = async (
         })
       }
     }
-    const { place, protect } = await prepare(store, request, request.options.isolation !== "off")
+    const isolated = request.options.isolation !== "off"
+    const { place, protect } = await prepare(store, request, isolated, made, inPlace)
     const mounts = {
       workspacePath: place.path,
       overlayOptions: null,
@@ -272,7 +299,7 @@ export const openCopy = async (
       ...common,
       ...held,
       path: place.path,
-      inside: insideOf(held.holder, held)
+      inside: insideOf(held.holder, { ...held, variables: made.variables })
     }
   })
 }

@@ -29,7 +29,7 @@ import { compileGlob } from "./Glob.ts"
 import { isBinary } from "./Grep.ts"
 import type { HarvestInput } from "./Harvest.ts"
 import { locate } from "./Locate.ts"
-import type { OpenTree, Parts } from "./OpenTree.ts"
+import { type OpenTree, type Parts, removeWork, treeOf } from "./OpenTree.ts"
 import { ownDirectories } from "./OwnDirectories.ts"
 import { quarantineOf, told } from "./Quarantine.ts"
 import { type Frozen, freeze } from "./Quiesce.ts"
@@ -291,6 +291,7 @@ export class OpenWorkspace {
       kept = "its holder process ended"
     }
     crashPoint("workspace.ended")
+    kept ??= await this.#lastLook()
     if (kept !== undefined) {
       await store.updateWorkspace(id, { state: "kept", note: kept })
       return crashPoint("workspace.kept")
@@ -304,7 +305,17 @@ export class OpenWorkspace {
       await layers.adopt(this.#clean!.commit, this.tree.lowers, this.tree.content).catch(() => undefined)
       crashPoint("workspace.adopted")
     }
-    await removeTree(this.tree.work)
+    await removeWork(this.#parts.store, this.tree.id)
+  }
+
+  /** Why the files cannot go yet; undefined when nothing is reached by them alone (GW4). */
+  async #lastLook(): Promise<string | undefined> {
+    try {
+      await this.#parts.store.beforeRemoval?.(this.tree.id, treeOf(this.tree.work))
+      return undefined
+    } catch {
+      return "what was committed inside could not be kept elsewhere"
+    }
   }
 
   /** Ends the workspace and drops its files, on purpose and on record (W12). */
@@ -312,9 +323,10 @@ export class OpenWorkspace {
     this.#state = "closed"
     await this.endProcesses()
     await this.tree.end()
+    await this.#parts.store.beforeRemoval?.(this.tree.id, treeOf(this.tree.work))
     await this.#parts.store.updateWorkspace(this.tree.id, { state: "discarded", note: reason })
     crashPoint("workspace.discarded")
-    await removeTree(this.tree.work)
+    await removeWork(this.#parts.store, this.tree.id)
   }
 
   async #grep(pattern: RegExp, options: { readonly glob?: string; readonly limit?: number }): Promise<GrepMatch[]> {

@@ -11,7 +11,7 @@ import type { EndableInside } from "./Inside.ts"
 
 const marker = "COPPICE_WORKSPACE"
 
-export const plainInside = (id: string, tree: string): EndableInside => {
+export const plainInside = (id: string, tree: string, more: Readonly<Record<string, string>> = {}): EndableInside => {
   const mark = `${marker}=${id}`
   const variables = (pid: number): string => {
     try {
@@ -48,10 +48,10 @@ export const plainInside = (id: string, tree: string): EndableInside => {
     processes,
     procRoot: "/proc",
     quiet: () => processes().length === 0,
-    variablesOfAll: { [marker]: id },
+    variablesOfAll: { ...more, [marker]: id },
     variables,
     signal,
-    nest: async () => plainInside(`${id}:${randomUUID()}`, tree),
+    nest: async () => plainInside(`${id}:${randomUUID()}`, tree, more),
     end: async () => {
       for (let round = 0; round < 500 && processes().length > 0; round += 1) await signal("KILL", ["all"])
     }

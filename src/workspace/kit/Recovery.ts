@@ -20,6 +20,8 @@ import {
   type OpenTree,
   overlayOptions,
   type Parts,
+  removeWork,
+  treeOf,
   workOf
 } from "./OpenTree.ts"
 import { isOpenHere } from "./OpenHere.ts"
@@ -28,7 +30,6 @@ import { insideOf } from "./Inside.ts"
 import { OpenWorkspace } from "./OpenWorkspace.ts"
 import { plainInside } from "./PlainInside.ts"
 import type { LayerCache } from "./LayerCache.ts"
-import { removeTree } from "./RemoveTree.ts"
 import type { StorePort } from "./StorePort.ts"
 
 type RecoveryParts = Omit<Parts, "tools"> & { readonly tools: Parts["tools"] | undefined }
@@ -105,7 +106,7 @@ export const sweepWork = async (store: StorePort, layers: LayerCache | null): Pr
     const maker = makerOf(at)
     if (maker === null ? !(await isLeftOver(store, name, at)) : isAlive(maker) !== false) continue
     crashPoint("workspace.sweeping")
-    await removeTree(at)
+    await removeWork(store, name)
   }
 }
 
@@ -233,9 +234,10 @@ export const recoverLeft = async (
     const checkpoint = await workspace.commitHarvest({ message, operationId })
     crashPoint("recovery.committed")
     await tree.end()
+    await parts.store.beforeRemoval?.(id, treeOf(tree.work))
     await parts.store.updateWorkspace(id, { state: "closed", note: `recovered to ${branch.id}` })
     crashPoint("recovery.closed")
-    await removeTree(tree.work)
+    await removeWork(parts.store, id)
     return { branch: branch.id, checkpoint }
   } finally {
     await tree.end()
@@ -244,9 +246,10 @@ export const recoverLeft = async (
 
 export const discardLeft = async (store: StorePort, id: string, reason: string): Promise<void> => {
   const row = await leftRow(store, id)
+  await store.beforeRemoval?.(id, treeOf(workOf(store, id)))
   await store.updateWorkspace(row.id, { state: "discarded", note: reason })
   crashPoint("workspace.discarded")
-  await removeTree(workOf(store, id))
+  await removeWork(store, id)
 }
 
 export const newWorkspaceId = (): string => newId("workspace")

@@ -6,8 +6,9 @@
  * Rules: W1, W2, W3, W7, W8, W12, W22; GW1 to GW4, RL1, RL2.
  */
 import type { TreePath } from "../../base/PathBytes.ts"
-import type { ImportNote, Manifest, MergeConflict, Projection, SkippedEntry } from "../WorkspaceValues.ts"
-import type { TreeChange, TreeEntry } from "./Tree.ts"
+import type { ImportNote, Manifest, MergeConflict, Projection } from "../WorkspaceValues.ts"
+import type { MadeTree } from "./StorePort.ts"
+import type { TreeChange } from "./Tree.ts"
 
 /** One lacking piece of the machine, and what to do about it. */
 export interface Missing {
@@ -71,12 +72,8 @@ export interface MakeInput {
   readonly signal: AbortSignal
 }
 
-export interface Made extends Moved {
-  /** Places outside of the tree that commands inside need, for example the directory of the repository that a worktree belongs to. */
-  readonly reach?: readonly { readonly path: TreePath; readonly access: "read" | "write" }[]
-  /** Variables that commands inside get beside the standard ones. */
-  readonly variables?: Readonly<Record<string, string>>
-}
+/** With what commands inside need beside the tree, for example the directory of the repository that a worktree belongs to. */
+export interface Made extends Moved, MadeTree {}
 
 export interface MergeInput {
   readonly base: Snapshot
@@ -127,6 +124,11 @@ export interface SnapshotBackend {
   readonly drop: (snapshot: Snapshot) => Promise<void>
   /** States that are kept, half-made ones included: those that no commit stands for are dropped when the store is opened. */
   readonly kept: () => Promise<readonly Snapshot[]>
+  /**
+   * Where a kept state lies as a directory, absolute; absent where it does not. An import is then looked at there, so that what is told of
+   * it is what was kept, whatever its source does meanwhile.
+   */
+  readonly directoryOf?: (snapshot: Snapshot) => TreePath
   /** Files of a state, in the order of `paths`. Rejects with `ObjectDamaged` when what is kept is not what was kept, where it can tell. */
   readonly contents: (snapshot: Snapshot, paths: readonly TreePath[]) => AsyncIterable<Piece>
   /** Three states into one (`merge` of the manifest). Absent: `Unsupported`. */
@@ -134,11 +136,3 @@ export interface SnapshotBackend {
   /** Bytes on the disk that all kept states take, each once; null when it cannot be known cheaply (L11). */
   readonly storedBytes: () => Promise<number | null>
 }
-
-/** An entry that a kept state has, with the digest of its content (files). */
-export interface KeptEntry extends TreeEntry {
-  /** From the root. */
-  readonly path: TreePath
-}
-
-export type { SkippedEntry }

@@ -8,6 +8,7 @@ import type { Actor, Change, CheckpointOutcome, GrepMatch, SkippedEntries } from
 import type { BranchRow, CommitRow, WorkspaceRow } from "./RefStore.ts"
 import type { GrepTexts } from "./Questions.ts"
 import type { HarvestInput } from "./Harvest.ts"
+import type { TreePath } from "../../base/PathBytes.ts"
 
 /** A harvest and, when it is complete, the commit of what it found. */
 export interface CheckpointRequest {
@@ -41,6 +42,21 @@ export type PreviewReply =
   | { readonly unreadable: readonly string[] }
   | { readonly changes: readonly Change[]; readonly fingerprint: string }
 
+/** What a tree that was made needs beside itself. */
+export interface MadeTree {
+  /** Places outside of the tree that commands inside reach in spite of the masks. */
+  readonly reach?: readonly Reached[]
+  /** Variables of every command inside. */
+  readonly variables?: Readonly<Record<string, string>>
+  /** It works at the path where it was made and nowhere else: it is mounted there. */
+  readonly staysInPlace?: boolean
+}
+export interface Reached {
+  /** Absolute real path of a directory. */
+  readonly path: TreePath
+  readonly access: "read" | "write"
+}
+
 export interface StorePort {
   /** The provider's directory in the store, absolute. */
   readonly directory: string
@@ -51,8 +67,12 @@ export interface StorePort {
   readonly originOf: (project: string) => Promise<string | null>
   /** Mode of the root directory of a commit. */
   readonly rootMode: (commit: string) => Promise<{ readonly mode: number; readonly mtimeNs: bigint }>
-  /** Writes the whole tree into `target`, which must not exist, and returns when it is complete. */
-  readonly materialise: (commit: string, target: string) => Promise<void>
+  /** Writes the whole tree into `target`, which must not exist, for a workspace or for a layer; it is complete when the call returns. */
+  readonly materialise: (commit: string, target: string, workspace: string | null) => Promise<MadeTree>
+  /** After the files of such a workspace are gone, also those of a process that was killed: what else was set up for it goes. */
+  readonly unmake?: (workspace: string, target: string) => Promise<void>
+  /** Before they go: what only they reach is kept (GW4). */
+  readonly beforeRemoval?: (workspace: string, target: string) => Promise<void>
   /** A new branch at `from`: for what a recovery finds. */
   readonly fork: (from: string, name: string, operationId: string) => Promise<BranchRow>
   /** Harvests and commits. Rejects with `HeadMoved` and everything of `StoreError`. */
