@@ -139,7 +139,9 @@ export class ImportRefused extends Schema.TaggedError<ImportRefused>()("ImportRe
     "insideStore",
     "unreadable",
     "changing",
-    "cancelled"
+    "cancelled",
+    "notARepository",
+    "unsupportedRepository"
   ]),
   path: Schema.String
 }) {}

@@ -13,7 +13,9 @@ const refusals: Readonly<Record<ImportRefused["reason"], readonly [string, strin
   insideStore: ["The directory to import lies inside the store.", "Import a directory outside of the store."],
   unreadable: ["The directory to import cannot be read.", "Give this user read and search permission on it."],
   changing: ["The directory to import keeps changing.", "Stop what writes to it, then import again."],
-  cancelled: ["The import was cancelled.", "Nothing was stored. Import again when wanted."]
+  cancelled: ["The import was cancelled.", "Nothing was stored. Import again when wanted."],
+  notARepository: ["The directory to import is not the top of a git repository.", "Give the top of one with a commit."],
+  unsupportedRepository: ["This kind of repository cannot be imported here.", "Import it with another provider."]
 }
 
 export const refuseImport = (reason: ImportRefused["reason"], path: TreePath): ImportRefused =>

@@ -106,6 +106,11 @@ export interface SnapshotBackend {
    * keeps of each commit. `false`: `make` brings back everything.
    */
   readonly restores: false | "metadata"
+  /**
+   * Names at the root of every made tree, and of a source, that belong to the backend and to no state, whatever lies there: `.git` of a
+   * worktree. Neither a scan nor a restoration of metadata nor a comparison looks at them.
+   */
+  readonly ownNames?: readonly TreePath[]
   /** What this machine and the store's file system lack; empty when it works (W2). Tried, not guessed; cleans up. */
   readonly probe: () => Promise<readonly Missing[]>
   /** Looks at a source before it is imported. Rejects with `ImportRefused` or `Unavailable`; the notes go into the receipt. */
@@ -116,6 +121,8 @@ export interface SnapshotBackend {
   readonly keep: (input: KeepInput) => Promise<Moved>
   /** A writable directory with the state, complete and independent of every other one. */
   readonly make: (input: MakeInput) => Promise<Made>
+  /** After the kit has set what `restores` names, and before anybody works in the tree: what depends on times, such as git's index. */
+  readonly settle?: (input: MakeInput) => Promise<void>
   /** After the directory of a workspace was emptied or left: whatever else `make` had set up for it goes. Idempotent, also after a crash. */
   readonly unmake?: (input: { readonly workspace: string; readonly target: TreePath }) => Promise<void>
   /** Before a workspace's directory is removed: what only it reaches is made reachable otherwise (GW4). */
