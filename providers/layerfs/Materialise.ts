@@ -6,12 +6,11 @@
  * The bytes go to GNU tar: see TarStream.ts for why. Directories, links and large files go to one process, the small files of a
  * large tree to several (TarParts.ts).
  */
-import { mkdirSync, readdirSync, rmSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import type { Digest } from "../../src/base/Digest.ts"
 import { join, type TreePath } from "../../src/base/PathBytes.ts"
-import { ExportRefused } from "../../src/workspace/WorkspaceError.ts"
+import { claimTarget } from "../../src/workspace/kit/ClaimTarget.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { segmentBytes, segmentsOf } from "./FileContent.ts"
 import { GroupFiles } from "./GroupFiles.ts"
@@ -94,37 +93,6 @@ const inPackOrder = (files: readonly PlannedFile[], reader: ObjectReader): Place
   const byGroup = by((place) => place.groupOffset)
   const byOffset = by((place) => place.offset)
   return placed.sort((a, b) => byPack(a, b) || byGroup(a, b) || byOffset(a, b))
-}
-
-/** Makes the target, or takes an empty one. Returns how to undo. Throws `ExportRefused`. */
-const claimTarget = (target: Buffer): (() => void) => {
-  const refuse = (message: string, remedy: string): ExportRefused =>
-    new ExportRefused({ message, remedy, path: target.toString("utf8") })
-  try {
-    mkdirSync(target, { mode: 0o700 })
-    return () => rmSync(target, { recursive: true, force: true })
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code
-    if (code !== "EEXIST") {
-      throw refuse(
-        `The target directory cannot be made (${code}).`,
-        "Give a path in an existing directory that this user can write to."
-      )
-    }
-  }
-  let names: string[]
-  try {
-    names = readdirSync(target)
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code
-    throw refuse(`The target is not a directory that can be read (${code}).`, "Give a new or empty directory.")
-  }
-  if (names.length > 0) throw refuse("The target directory is not empty.", "Give a new or empty directory.")
-  return () => {
-    for (const name of readdirSync(target, { encoding: "buffer" })) {
-      rmSync(Buffer.concat([target, Buffer.from("/"), name]), { recursive: true, force: true })
-    }
-  }
 }
 
 export interface MaterialiseContext {

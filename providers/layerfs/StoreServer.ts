@@ -36,13 +36,15 @@ import { ObjectReader } from "./ObjectReader.ts"
 import { ObjectWriter } from "./PackedObjects.ts"
 import { blame } from "./history/Blame.ts"
 import { Bounded } from "../../src/workspace/kit/Bounded.ts"
-import { globAt, grepAt, grepTexts } from "./history/Search.ts"
+import { grepTexts } from "../../src/workspace/kit/GrepTexts.ts"
+import { globAt, grepAt } from "./history/Search.ts"
 import { DiffPages } from "./history/DiffPages.ts"
 import { readBranches, readLog } from "../../src/workspace/kit/Log.ts"
 import { moveHead, readUndoLog, rewind } from "../../src/workspace/kit/Moves.ts"
 import { type History, logHistory } from "./history/History.ts"
+import { forkFrom } from "../../src/workspace/kit/Fork.ts"
 import { refNotFound } from "../../src/workspace/kit/Refusals.ts"
-import type { BranchRow, CommitRow } from "../../src/workspace/kit/RefStore.ts"
+import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
 import { LayerRefs } from "./LayerRefs.ts"
 import type { Calls, FoundEntry } from "./StoreCalls.ts"
 import { StoredTrees } from "./StoredTrees.ts"
@@ -200,20 +202,7 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
   const history = ({ cancelled }: CallScope): History => ({ refs, trees, reader, cancelled })
   const diffs = new DiffPages()
   const bounded = new Bounded()
-  const fork: Calls["fork"] = async ({ from, name, operationId }) => {
-    const answered = (result: unknown): BranchRow => {
-      const { branch, ...rest } = result as { readonly branch?: string }
-      const row = branch === undefined || Object.keys(rest).length > 0 ? undefined : refs.branch(branch)
-      if (row === undefined || row.base !== from) throw operationUsed(operationId!)
-      return row
-    }
-    const known = operationId === undefined ? undefined : refs.operation(operationId)
-    if (known !== undefined) return answered(known.result)
-    const commit = store.resolve(from)
-    const row = { id: newId("branch"), project: commit.project, name, base: from, head: commit.id }
-    const repeated = await refs.fork(row, operationId)
-    return repeated === undefined ? row : answered(repeated.result)
-  }
+  const fork: Calls["fork"] = (input) => forkFrom(refs, input)
   return {
     storeId: () => refs.storeId(),
     importDirectory: async (input, scope) => {

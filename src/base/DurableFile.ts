@@ -32,7 +32,7 @@ const flushDirectory = async (directory: string): Promise<void> => {
   }
 }
 
-const write = async (target: string, bytes: Uint8Array): Promise<void> => {
+const write = async (target: string, bytes: Uint8Array, sync = true): Promise<void> => {
   await mkdir(dirname(target), { recursive: true, mode: 0o700 })
   faultPoint("file.open")
   const handle = await open(target + working, "w", 0o600)
@@ -40,7 +40,7 @@ const write = async (target: string, bytes: Uint8Array): Promise<void> => {
     faultPoint("file.write")
     await handle.writeFile(bytes)
     faultPoint("file.sync")
-    await handle.sync()
+    if (sync) await handle.sync()
   } finally {
     await handle.close()
   }
@@ -49,7 +49,17 @@ const write = async (target: string, bytes: Uint8Array): Promise<void> => {
   await rename(target + working, target)
   crashPoint("file.renamed")
   faultPoint("file.syncDirectory")
-  await flushDirectory(dirname(target))
+  if (sync) await flushDirectory(dirname(target))
+}
+
+/** As `writeDurably`, rejecting with Node's own error. Without `sync` it survives a killed process and no power cut. */
+export const writeBytesDurably = async (target: string, bytes: Uint8Array, sync: boolean): Promise<void> => {
+  try {
+    await write(target, bytes, sync)
+  } catch (error) {
+    await rm(target + working, { force: true }).catch(() => undefined)
+    throw error
+  }
 }
 
 const remedyOf = (code: string): string =>
@@ -71,14 +81,7 @@ export const fileNotWritten = (target: string, error: unknown): FileNotWritten =
 /** Writes `bytes` under `target`; directories above it are made (0700). */
 export const writeDurably = (target: string, bytes: Uint8Array): Effect.Effect<void, FileNotWritten> =>
   Effect.tryPromise({
-    try: async () => {
-      try {
-        await write(target, bytes)
-      } catch (error) {
-        await rm(target + working, { force: true }).catch(() => undefined)
-        throw error
-      }
-    },
+    try: () => writeBytesDurably(target, bytes, true),
     catch: (error) => fileNotWritten(target, error)
   })
 

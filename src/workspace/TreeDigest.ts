@@ -41,6 +41,43 @@ export interface DigestEntry {
   readonly linkGroup: TreePath | null
 }
 
+/** The content digest of bytes that come in pieces of any length. */
+export class ContentDigester {
+  readonly #list = createHash("sha256")
+  #block = createHash("sha256")
+  #inBlock = 0
+  #length = 0
+
+  add(piece: Uint8Array): void {
+    this.#length += piece.length
+    for (let at = 0; at < piece.length; ) {
+      // A block ends when more comes behind it: the only block of a file is its whole content.
+      if (this.#inBlock === contentBlock) this.#endBlock()
+      const part = piece.subarray(at, at + contentBlock - this.#inBlock)
+      this.#block.update(part)
+      this.#inBlock += part.length
+      at += part.length
+    }
+  }
+
+  #endBlock(): void {
+    this.#list.update(this.#block.digest())
+    this.#block = createHash("sha256")
+    this.#inBlock = 0
+  }
+
+  get length(): number {
+    return this.#length
+  }
+
+  /** Once, behind the last piece. */
+  end(): Digest {
+    if (this.#length <= contentBlock) return `sha256:${this.#block.digest("hex")}`
+    this.#endBlock()
+    return `sha256:${this.#list.digest("hex")}`
+  }
+}
+
 /** The content digest of whole bytes: sha256 up to 4 MiB, above it sha256 over the sha256 of each 4 MiB block. */
 export const contentDigest = (bytes: Uint8Array): Digest => {
   if (bytes.length <= contentBlock) return `sha256:${hash("sha256", bytes, "hex")}`
@@ -72,22 +109,35 @@ const encode = (entry: DigestEntry): Buffer => {
   return Buffer.concat(parts)
 }
 
+/** The digest of a tree whose entries come one by one, in byte order of their paths, each once, without the root. */
+export class TreeDigester {
+  readonly #sha = createHash("sha256")
+  #parts: Buffer[] = []
+
+  constructor(profile: string = fullProfile) {
+    for (const part of text(profile)) this.#sha.update(part)
+    this.#sha.update(u32(treeDigestVersion))
+  }
+
+  add(entry: DigestEntry): void {
+    this.#parts.push(encode(entry))
+    if (this.#parts.length < 512) return
+    this.#sha.update(Buffer.concat(this.#parts))
+    this.#parts = []
+  }
+
+  /** Once, behind the last entry. */
+  end(): Digest {
+    this.#sha.update(Buffer.concat(this.#parts))
+    return `sha256:${this.#sha.digest("hex")}`
+  }
+}
+
 /** The digest of a tree. Entries may come in any order; each path once, without the root. */
 export const treeDigest = (entries: readonly DigestEntry[], profile: string = fullProfile): Digest => {
-  const sha = createHash("sha256")
-  for (const part of text(profile)) sha.update(part)
-  sha.update(u32(treeDigestVersion))
-  const sorted = [...entries].sort((a, b) => compare(a.path, b.path))
-  let parts: Buffer[] = []
-  for (const entry of sorted) {
-    parts.push(encode(entry))
-    if (parts.length === 512) {
-      sha.update(Buffer.concat(parts))
-      parts = []
-    }
-  }
-  sha.update(Buffer.concat(parts))
-  return `sha256:${sha.digest("hex")}`
+  const digester = new TreeDigester(profile)
+  for (const entry of [...entries].sort((a, b) => compare(a.path, b.path))) digester.add(entry)
+  return digester.end()
 }
 
 /** True when two candidates hold the same tree. Throws `ProfileMismatch` where the question has no answer. */

@@ -386,14 +386,14 @@ export interface StoreStats {
   readonly objects: number
   /** Bytes that all branches and layers show, each file counted each time; null: it was not measured, which would walk every tree. */
   readonly logicalBytes: number | null
-  /** Bytes of all objects as they are read: each content once. */
-  readonly uniqueBytes: number
+  /** Bytes of all objects as they are read: each content once. Null, here and below: it was not measured. */
+  readonly uniqueBytes: number | null
   /** Of these, directories and times. */
-  readonly metadataBytes: number
-  /** Bytes of the packs. */
-  readonly storedBytes: number
+  readonly metadataBytes: number | null
+  /** Bytes of the packs, or of whatever holds the contents. */
+  readonly storedBytes: number | null
   /** Of these, such as no row names: a compaction gives them back. */
-  readonly freeBytes: number
+  readonly freeBytes: number | null
   readonly indexBytes: number
   /** `logicalBytes / uniqueBytes`; null when the first was not measured. */
   readonly dedupRatio: number | null

@@ -81,7 +81,7 @@ it("L13 L11 bundles that overlap, imported at once, are stored with nothing twic
   const { commits, storedBytes } = await weighed(other)
   expect(commits).toBe((await weighed(store)).commits)
   // Beside the one small commit that only one of them has.
-  expect(storedBytes).toBeLessThan(alone.storedBytes * 1.1)
+  expect(storedBytes).toBeLessThan(alone.storedBytes! * 1.1)
 })
 
 /** Those that an import passes; `layerfs.bundle.written` is one of an export. */

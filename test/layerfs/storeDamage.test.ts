@@ -138,10 +138,10 @@ describe("damage", () => {
       logicalBytes: null,
       dedupRatio: null
     })
-    expect(before.uniqueBytes).toBeGreaterThan(before.metadataBytes)
-    expect(before.metadataBytes).toBeGreaterThan(0)
-    expect(before.compressionRatio).toBe(before.uniqueBytes / before.storedBytes)
-    expect((await store.call("stats", {})).uniqueBytes).toBe(before.uniqueBytes - 120)
+    expect(before.uniqueBytes!).toBeGreaterThan(before.metadataBytes!)
+    expect(before.metadataBytes!).toBeGreaterThan(0)
+    expect(before.compressionRatio).toBe(before.uniqueBytes! / before.storedBytes!)
+    expect((await store.call("stats", {})).uniqueBytes).toBe(before.uniqueBytes! - 120)
   })
 
   it("L10 an index whose rows and search trees do not agree is said by verify, and what can be read is read", async () => {

@@ -48,7 +48,7 @@ it("W15 an import, a direct call or a checkpoint that would pass the store's cap
   const { commit, project } = await run(provider.importDirectory({ source: source({ a: 600_000 }) }))
   const branch = await run(provider.fork(commit))
   const before = await run(provider.stats)
-  expect(before.projects).toMatchObject([{ id: project, storedBytes: before.storedBytes }])
+  expect(before.projects).toMatchObject([{ id: project, storedBytes: before.storedBytes! }])
   expect(await failure(provider.applyTo(branch.id, put("b", 500_000)))).toMatchObject({
     _tag: "StoreQuotaExceeded",
     usedBytes: before.storedBytes
@@ -68,7 +68,7 @@ it("W15 an import, a direct call or a checkpoint that would pass the store's cap
     )
   )
   const after = await run(provider.stats)
-  expect(after.storedBytes).toBeGreaterThan(before.storedBytes + 100_000)
+  expect(after.storedBytes).toBeGreaterThan(before.storedBytes! + 100_000)
   expect(after.storedBytes).toBeLessThanOrEqual(1_048_576)
   // No refusal left its bytes on the disk, and rewriting known content needs none.
   expect(packBytes(store)).toBeLessThanOrEqual(1_048_576)

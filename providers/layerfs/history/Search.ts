@@ -8,15 +8,14 @@ import type { TreePath } from "../../../src/base/PathBytes.ts"
 import { show } from "../../../src/base/PathBytes.ts"
 import type { GlobPage, GrepMatch, GrepPage } from "../../../src/workspace/WorkspaceProvider.ts"
 import { readContent } from "../FileContent.ts"
-import { compileGlob } from "../../../src/workspace/kit/Glob.ts"
-import { grepLines, isBinary, lineExpression } from "../../../src/workspace/kit/Grep.ts"
+import { expressionOf, globOf } from "../../../src/workspace/kit/Patterns.ts"
+import { grepLines, isBinary } from "../../../src/workspace/kit/Grep.ts"
 import type { CommitRow } from "../../../src/workspace/kit/RefStore.ts"
 import type { GlobQuestion, GrepQuestion } from "../StoreCalls.ts"
-import type { GrepTexts } from "../../../src/workspace/kit/Questions.ts"
 import type { StoredEntry } from "../TreeCodec.ts"
 import { walkDiff } from "../TreeDiff.ts"
 import { Bounded } from "../../../src/workspace/kit/Bounded.ts"
-import { invalid, isText } from "../../../src/workspace/kit/Invalid.ts"
+import { isText } from "../../../src/workspace/kit/Invalid.ts"
 import type { History } from "./History.ts"
 import { breathing, commitOf, cursorAt, cursorFor, limitOf } from "../../../src/workspace/kit/Question.ts"
 
@@ -47,20 +46,6 @@ const isAt = (at: unknown): at is At =>
   isText((at as At).commit) &&
   isText((at as At).path) &&
   Number.isSafeInteger((at as At).line)
-
-const globOf = (pattern: unknown): ((path: TreePath) => boolean) => {
-  if (!isText(pattern)) throw invalid("pattern")
-  try {
-    return compileGlob(pattern)
-  } catch {
-    throw invalid("pattern")
-  }
-}
-
-const expressionOf = (pattern: unknown): RegExp => {
-  if (!(pattern instanceof RegExp)) throw invalid("pattern")
-  return lineExpression(pattern)
-}
 
 /** Throws `RefNotFound`, `QueryInvalid`, `PatternTooSlow`. */
 export const globAt = async (history: History, bounded: Bounded, input: GlobQuestion): Promise<GlobPage> => {
@@ -183,22 +168,4 @@ export const grepAt = async (
   if (rest === undefined) search()
   const next = rest === undefined ? null : cursorFor(history.refs, question, { commit: commit.id, ...rest })
   return { matches, skipped, next }
-}
-
-/** Throws `PatternTooSlow`. */
-export const grepTexts = (bounded: Bounded, { pattern, texts, limit }: GrepTexts): readonly GrepMatch[] => {
-  const expression = lineExpression(pattern)
-  const matches: GrepMatch[] = []
-  const bytes = texts.reduce((sum, text) => sum + text.bytes.length, 0)
-  bounded.run(bytes, (busyWith) => {
-    for (const { path, bytes: text } of texts) {
-      if (matches.length >= limit) return
-      busyWith(path)
-      grepLines(expression, Buffer.from(text.buffer, text.byteOffset, text.length), 0, (line, found) => {
-        matches.push({ ...show(path), line, text: found })
-        return matches.length < limit
-      })
-    }
-  })
-  return matches
 }

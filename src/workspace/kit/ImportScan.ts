@@ -80,9 +80,12 @@ const leavesRoot = (path: TreePath, target: TreePath, source: TreePath): boolean
 const isPackage = (path: TreePath): boolean => /(^|\/)node_modules\/(@[^/]+\/)?[^/]+$/.test(path)
 
 /** What lies in the directory of a store, so that one inside the source is known for what it is (C8). */
-const storeNames = ["index.db", "packs", "cache", "work"]
-const isStore = (directory: ScannedDirectory, names: readonly string[]): boolean =>
-  directory.name === "layerfs" && storeNames.every((name) => names.includes(name))
+const storeNames = [
+  ["index.db", "packs", "cache", "work"],
+  ["index.db", "trees", "work"]
+]
+const isStore = (names: readonly string[]): boolean =>
+  storeNames.some((expected) => expected.every((name) => names.includes(name)))
 
 /** Entries between two turns of the event loop: a read or a cancellation waits no longer than this takes, some 20 ms. */
 const stretch = 2000
@@ -91,13 +94,16 @@ const stretch = 2000
  * Walks `source`, an absolute real path as a byte string.
  * `onProgress` is called now and then and may throw to stop the walk; `onFile` is called for each file as it is found, in the order
  * of `files`, with milliseconds since 1970 from right before it was looked at; what it throws ends the walk.
+ * `shownAs` is the path by which absolute links mean the tree, where that is another one; `apart` names what is no part of it.
  */
 export const scan = async (
   source: TreePath,
   notes: ImportNotes,
   onProgress: (files: number) => void,
-  onFile: (file: ScannedFile, index: number, lookedAt: number) => void
+  onFile: (file: ScannedFile, index: number, lookedAt: number) => void,
+  { shownAs = source, apart = [] }: { readonly shownAs?: TreePath; readonly apart?: readonly TreePath[] } = {}
 ): Promise<Scan> => {
+  const passed = new Set(apart)
   const files: ScannedFile[] = []
   let directories = 0
   let symlinks = 0
@@ -122,7 +128,7 @@ export const scan = async (
   })
   const linkOf = (name: TreePath, path: TreePath, stat: BigIntStats): ScannedLink => {
     const target = reach(absolute(path), (short) => readlinkSync(short, { encoding: "latin1" }))
-    if (leavesRoot(path, target, source)) {
+    if (leavesRoot(path, target, shownAs)) {
       if (isPackage(path)) notes.add("linkedPackage", path, "the package lies outside of the import; kept as a link")
       else notes.add("linkLeavesRoot", path, "the link's target lies outside of the import; kept as a link")
     }
@@ -154,13 +160,14 @@ export const scan = async (
       else notes.add("skippedUnreadable", directory.path, `the directory's entries cannot be read: ${code}`)
       continue
     }
-    if (isStore(directory, names)) {
+    if (isStore(names)) {
       notes.add("skippedStore", directory.path, "a store of Coppice; its entries were not imported")
       continue
     }
     names.sort()
     for (const name of names) {
       const path = joinPath(directory.path, name)
+      if (passed.has(path)) continue
       seen += 1
       if (seen % stretch === 0) {
         onProgress(seen)

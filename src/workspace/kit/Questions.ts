@@ -27,7 +27,8 @@ export interface LogReply {
 
 export interface GrepTexts {
   readonly pattern: RegExp
-  readonly texts: readonly { readonly path: TreePath; readonly bytes: Uint8Array }[]
+  /** `skip`: lines at the beginning that are not told. */
+  readonly texts: readonly { readonly path: TreePath; readonly bytes: Uint8Array; readonly skip?: number }[]
   readonly limit: number
 }
 

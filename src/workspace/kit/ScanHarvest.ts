@@ -69,11 +69,25 @@ export class SnapshotWriter {
   }
 }
 
-/** The changes of the tree since the base; writes the new snapshot beside the old one as `.next`. */
-export const scan = (
-  input: { readonly tree: TreePath; readonly snapshot: TreePath; readonly spool?: Spool },
-  base: TreeReader
-): HarvestResult => {
+export interface ScanInput {
+  readonly tree: TreePath
+  readonly snapshot: TreePath
+  readonly spool?: Spool
+  /** Paths that are no part of the state, whatever lies there. */
+  readonly apart?: readonly TreePath[]
+}
+
+/** The changes of the tree since the base. */
+export const scan = (input: ScanInput, base: TreeReader): HarvestResult => {
+  const steps = scanSteps(input, base)
+  for (;;) {
+    const step = steps.next()
+    if (step.done === true) return step.value
+  }
+}
+
+/** The same, with a pause offered behind each directory. Writes the new snapshot beside the old one as `.next`. */
+export function* scanSteps(input: ScanInput, base: TreeReader): Generator<void, HarvestResult> {
   const changes: TreeChange[] = []
   const unreadable: TreePath[] = []
   const skipped: Skipped[] = []
@@ -92,10 +106,11 @@ export const scan = (
     return seen !== undefined && seen.stamp === stampOf(stat) && seen.ctimeNs + racyNs < previous.takenNs
   }
 
-  const directory = (path: TreePath, replaced: boolean): void => {
+  const apart = new Set(input.apart)
+  function* directory(path: TreePath, replaced: boolean): Generator<void> {
     let shown: TreePath[]
     try {
-      shown = namesOf(sourceOf(path))
+      shown = namesOf(sourceOf(path)).filter((name) => !apart.has(join(path, name)))
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EACCES") throw error
       unreadable.push(path)
@@ -105,10 +120,11 @@ export const scan = (
     for (const entry of replaced ? [] : (base.list(path) ?? [])) {
       if (!present.has(entry.name)) changes.push({ op: "remove", path: join(path, entry.name) })
     }
-    for (const name of shown) entry(join(path, name), replaced)
+    for (const name of shown) yield* entry(join(path, name), replaced)
+    yield
   }
 
-  const entry = (path: TreePath, replaced: boolean): void => {
+  function* entry(path: TreePath, replaced: boolean): Generator<void> {
     const at = sourceOf(path)
     const stat = lstat(at)
     const before = replaced ? undefined : base.entry(path)
@@ -122,7 +138,7 @@ export const scan = (
     } else if (stat.isDirectory()) {
       const replace = before?.type !== "directory"
       changes.push({ op: "putDirectory", path, mode: modeOf(path, stat), mtimeNs: stat.mtimeNs, replace })
-      directory(path, replace)
+      yield* directory(path, replace)
     } else if (before !== undefined && !spooled(path) && untouched(path, stat)) {
       return
     } else if (stat.isSymbolicLink()) {
@@ -136,7 +152,7 @@ export const scan = (
     }
   }
 
-  directory("", false)
+  yield* directory("", false)
   fs.writeFileSync(toBytes(`${input.snapshot}.next`), next.text(), "latin1")
   return {
     changes,
