@@ -44,6 +44,11 @@ export interface StandardOptions {
   readonly storeQuota?: ByteSize
   /** What one imported project, with all its branches, may add to the store at most. */
   readonly projectQuota?: ByteSize
+  /**
+   * What LayerFS may keep on the disk of trees that it has shown, beyond those that open and kept workspaces stand on; without it, all
+   * stay. What is used again is made again.
+   */
+  readonly cacheLimit?: ByteSize
 }
 
 const off = Effect.fail(
@@ -80,7 +85,8 @@ export const standard = (
       workspaces: ["layerfs", "off", ...named],
       plugins: "list",
       storeQuota: "size",
-      projectQuota: "size"
+      projectQuota: "size",
+      cacheLimit: "size"
     },
     modules: [workModule, sessionModule, exploreModule],
     enabled,
@@ -91,10 +97,11 @@ export const standard = (
     Effect.gen(function* () {
       const { registry } = yield* Assembly
       const directory = yield* storeDirectory(options)
-      const { storeQuota, projectQuota } = options
+      const { storeQuota, projectQuota, cacheLimit } = options
       const quota = {
         ...(storeQuota === undefined ? {} : { storeQuota }),
-        ...(projectQuota === undefined ? {} : { projectQuota })
+        ...(projectQuota === undefined ? {} : { projectQuota }),
+        ...(cacheLimit === undefined ? {} : { cacheLimit })
       }
       const layerfs = Effect.gen(function* () {
         const provider = yield* registry.load("layerfs", "first use of a workspace")

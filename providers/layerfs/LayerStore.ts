@@ -5,6 +5,7 @@
  * Rules: 01 "The host's event loop"; W14 (progress), L12.
  */
 import { Worker } from "node:worker_threads"
+import type { ByteSize } from "../../src/base/ByteSize.ts"
 import { type Durability, StorageFailure } from "../../src/sqlite/Database.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { decodeError } from "../../src/workspace/kit/ErrorTransfer.ts"
@@ -43,6 +44,8 @@ export interface LayerStoreOptions extends QuotaOptions {
   /** The store's directory; `layerfs/` is made below it. */
   readonly store: string
   readonly durability?: Durability
+  /** What cached layers may take on the disk beyond those that open and kept workspaces stand on; without it, all stay. */
+  readonly cacheLimit?: ByteSize
   /** How long a file must have been left alone to be known again by an import; by default what the kernel needs (see ImportTrust). */
   readonly settlingNs?: bigint
 }

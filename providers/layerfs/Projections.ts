@@ -6,7 +6,7 @@ import * as path from "node:path"
 import { probeMachine } from "../../src/workspace/kit/Machine.ts"
 import { makeProjections, type ProjectionManifest, type Projections } from "../../src/workspace/kit/Projections.ts"
 import type { StorePort } from "../../src/workspace/kit/StorePort.ts"
-import { DiskLayers } from "./DiskLayers.ts"
+import type { LayerCache } from "../../src/workspace/kit/LayerCache.ts"
 
 /** What holds for the overlay, which `auto` takes where it can; a copy keeps hard links and renames as they are (W1, L15). */
 export const projectionManifest: ProjectionManifest = {
@@ -18,10 +18,10 @@ export const projectionManifest: ProjectionManifest = {
   renameDirectory: "copyOnly"
 }
 
-export const layerProjections = (store: StorePort, now: () => number): Projections =>
+export const layerProjections = (store: StorePort, layers: LayerCache, now: () => number): Projections =>
   makeProjections({
     store,
-    layers: new DiskLayers(store),
+    layers,
     directory: "copy",
     manifest: projectionManifest,
     probe: () => probeMachine(path.join(store.directory, "work")),

@@ -11,7 +11,14 @@ import { fromInput, join, show, type TreePath } from "../../src/base/PathBytes.t
 import type { Busy, StorageFailure, StoreMoved } from "../../src/sqlite/Database.ts"
 import { unsupported } from "../../src/workspace/Unsupported.ts"
 import { CandidateRefused, type StoreLocation, type StoreOptionInvalid } from "../../src/workspace/WorkspaceError.ts"
-import type { BranchInfo, FileStat, Manifest, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
+import type {
+  BranchInfo,
+  FileStat,
+  Manifest,
+  StoreError,
+  StoreStats,
+  WorkspaceProvider
+} from "../../src/workspace/WorkspaceProvider.ts"
 import { checkedProvider } from "../../src/workspace/kit/Door.ts"
 import { type CallOptions, type LayerStore, type LayerStoreOptions, openLayerStore } from "./LayerStore.ts"
 import { layerProjections } from "./Projections.ts"
@@ -19,6 +26,8 @@ import { commitInfo, historyCalls } from "./history/HistoryCalls.ts"
 import type { BranchRow } from "../../src/workspace/kit/RefStore.ts"
 import type { FoundEntry } from "./StoreCalls.ts"
 import { orDie, StoreCaller } from "./StoreCaller.ts"
+import { settle } from "../../src/workspace/kit/Settle.ts"
+import { cacheLimitOf, DiskLayers } from "./DiskLayers.ts"
 import { storePortOf } from "./StorePortOf.ts"
 import type { ProjectionManifest, Projections } from "../../src/workspace/kit/Projections.ts"
 
@@ -77,18 +86,27 @@ const lastPart = (path: TreePath): string => show(path.split("/").findLast((part
 export const makeLayerFs = Effect.fnUntraced(function* (
   options: LayerStoreOptions
 ): Effect.fn.Return<WorkspaceProvider, OpenFailure, Scope.Scope> {
-  const store = yield* Effect.acquireRelease(
-    Effect.tryPromise({ try: () => openLayerStore(options), catch: (error) => error }).pipe(
-      Effect.catch((error) => orDie<OpenFailure>(error))
-    ),
-    (opened) => Effect.promise(() => opened.close())
+  const { store, limit } = yield* Effect.acquireRelease(
+    Effect.tryPromise({
+      try: async () => ({ limit: cacheLimitOf(options.cacheLimit), store: await openLayerStore(options) }),
+      catch: (error) => error
+    }).pipe(Effect.catch((error) => orDie<OpenFailure>(error))),
+    (opened) => Effect.promise(() => opened.store.close())
   )
   const clock = yield* Clock.Clock
   const now = (): number => clock.currentTimeMillisUnsafe()
-  return makeProvider(store, layerProjections(storePortOf(store, now), now), now)
+  const port = storePortOf(store, now)
+  const layers = new DiskLayers(port, limit)
+  yield* Effect.addFinalizer(() => Effect.promise(() => layers.settled()))
+  return makeProvider(store, layers, layerProjections(port, layers, now), now)
 })
 
-const makeProvider = (store: LayerStore, projections: Projections, now: () => number): WorkspaceProvider => {
+const makeProvider = (
+  store: LayerStore,
+  layers: DiskLayers,
+  projections: Projections,
+  now: () => number
+): WorkspaceProvider => {
   const caller = new StoreCaller(store)
   const { call, cancellable } = caller
   const progressTo = (onProgress: CallOptions["onProgress"] | undefined): CallOptions =>
@@ -196,7 +214,9 @@ const makeProvider = (store: LayerStore, projections: Projections, now: () => nu
       cancellable("compact", { maxMs: maxMs ?? null, maxBytes: maxBytes ?? null }, progressTo(onProgress)).pipe(
         Effect.withSpan("LayerFs.compact")
       ),
-    stats: Effect.suspend(() => call("stats", {})),
+    stats: Effect.suspend(() => call("stats", {})).pipe(
+      Effect.flatMap((stats) => settle<StoreStats, StoreError>(async () => ({ ...stats, cache: await layers.stats() })))
+    ),
     verify: (options = {}) => call("verify", {}, progressTo(options.onProgress))
   })
 }

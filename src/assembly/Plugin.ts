@@ -44,6 +44,7 @@ export interface WorkspacePluginModule {
     readonly store: string
     readonly storeQuota?: ByteSize
     readonly projectQuota?: ByteSize
+    readonly cacheLimit?: ByteSize
   }) => Effect.Effect<WorkspaceProvider, StoreError, Scope.Scope>
 }
 

@@ -79,6 +79,8 @@ export const crashPoints = {
     "the mark of a delta stands, its upper is still in work/",
     "the upper is swept, the commit stands"
   ),
+  "cache.taking": point("nobody needs a layer, it is still in its place", "it stays, and can be used"),
+  "cache.taken": point("a layer is out of its place, its mark stands", "the mark alone means nothing; both are swept"),
 
   // A workspace from its opening to its end.
   "workspace.freshMade": point(

@@ -28,6 +28,8 @@ export interface OpenOptions extends CallOptions {
   readonly storeQuota?: ByteSize
   /** What one imported project, with all its branches, may add to the store at most. Only with `standard`. */
   readonly projectQuota?: ByteSize
+  /** What trees that were shown may take on the disk while no workspace stands on them; else all stay. Only with `standard`. */
+  readonly cacheLimit?: ByteSize
 }
 
 /** What the preset resolved to: what is enabled, what is loaded, and why. */

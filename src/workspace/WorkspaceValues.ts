@@ -404,6 +404,11 @@ export interface StoreStats {
   readonly branches: number
   /** What the store and each project may hold at most, in bytes as `storedBytes` counts them; null is no cap (W15). */
   readonly quota: { readonly storeBytes: number | null; readonly projectBytes: number | null }
+  /**
+   * What cached layers take on the disk, and may; null is unknown, and no limit. Absent where the provider has no cache. Layers that open
+   * and kept workspaces stand on count, and stay beyond the limit.
+   */
+  readonly cache?: { readonly bytes: number | null; readonly limitBytes: number | null }
   /** What each project added to the store; null for one that is older than the count. */
   readonly projects: readonly { readonly id: string; readonly name: string; readonly storedBytes: number | null }[]
 }

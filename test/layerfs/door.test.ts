@@ -37,7 +37,7 @@ type Ground = Awaited<ReturnType<typeof seeded>>
 
 /** All that a call may change. */
 const state = async ({ fs, branch, out }: Ground) => {
-  const { indexBytes: _, ...stats } = await run(fs.stats)
+  const { indexBytes: _, cache: __, ...stats } = await run(fs.stats)
   const { branches } = await run(fs.branches(branch))
   return { stats, branches, log: await run(fs.log(branch)), left: await run(fs.left), out: readdirSync(out) }
 }

@@ -12,9 +12,14 @@ export interface Lowers {
   readonly names: readonly string[]
 }
 
+/** Layers that stay until `release`, which is called when a row of a workspace names them, or none will. */
+export interface HeldLowers extends Lowers {
+  readonly release: () => void
+}
+
 export interface LayerCache {
   /** The layers of a commit, made when missing. The base directory is materialised from the object store. */
-  readonly ensure: (commit: string) => Promise<Lowers>
+  readonly ensure: (commit: string) => Promise<HeldLowers>
   /** True when `ensure` would copy nothing. */
   readonly isCached: (commit: string) => Promise<boolean>
   /**
@@ -26,6 +31,8 @@ export interface LayerCache {
   readonly available: (names: readonly string[]) => boolean
   /** Makes the base directory `name` of a commit when it is not there. */
   readonly restore: (commit: string, name: string) => Promise<void>
+  /** Begins to take away what is beyond the limit and nobody needs, where there is a limit: for a moment when less is needed. */
+  readonly trim: () => void
   /** Removes what processes that are gone had begun to make. */
   readonly sweep: () => Promise<void>
 }

@@ -183,8 +183,8 @@ export const openOverlay = async (
   const { id } = request
   const { place, protect } = await prepare(store, request, request.options.isolation !== "off")
   const lowers = await layers.ensure(request.base)
-  const { mode } = await store.rootMode(request.base)
-  return inWork(store, id, async (work) => {
+  const opened = inWork(store, id, async (work): Promise<OpenTree> => {
+    const { mode } = await store.rootMode(request.base)
     const upper = path.join(work, "upper")
     for (const name of ["upper", "work"]) fs.mkdirSync(path.join(work, name), { mode: 0o700 })
     fs.chmodSync(upper, mode)
@@ -223,6 +223,7 @@ export const openOverlay = async (
       })
     }
   })
+  return opened.finally(lowers.release)
 }
 
 /** `namespaces` is false where the machine has none: then the copy is used where it lies, without isolation. */

@@ -150,6 +150,7 @@ export const makeProjections = (parts: ProjectionParts): Projections => {
         Effect.promise(async () => {
           await workspace.close().catch(() => undefined)
           endedHere(workspace.tree.id)
+          layers?.trim()
         })
     )
 
@@ -175,7 +176,9 @@ export const makeProjections = (parts: ProjectionParts): Projections => {
     open,
     execOn,
     left: settle(() => listLeft(store, layers)),
-    recover: (workspace, options) => settle(() => recoverLeft({ store, layers, tools }, workspace, options)),
-    discardLeft: (workspace, reason) => settle(() => discardLeft(store, workspace, reason))
+    recover: (workspace, options) =>
+      settle(() => recoverLeft({ store, layers, tools }, workspace, options).finally(() => layers?.trim())),
+    discardLeft: (workspace, reason) =>
+      settle(() => discardLeft(store, workspace, reason).finally(() => layers?.trim()))
   }
 }
