@@ -55,7 +55,7 @@ it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a kille
 
   const { provider, commit, store } = await ground({ a: "a" })
   const victim = await oneFile(join(root, "test/layerfs/projVictim.ts"))
-  for (const what of ["keep", "discard", "evict"]) {
+  for (const what of ["evict", "keep", "discard"]) {
     const { status, stderr } = spawnSync(process.execPath, [victim, store, await forkOf(provider, commit), what], {
       encoding: "utf8",
       env: { ...process.env, COPPICE_CRASH_LOG: log }
