@@ -1,16 +1,13 @@
 /**
  * A second process on the store under test: the program's side, which serves calls, and the suite's side, which makes them.
- * Promise: a call is the service's own, by its name; what is answered was committed; the process is killed for real, with
- * SIGKILL. Rules: G2, G3, G81, G82.
+ * Promise: a call is the service's own, by its name; what is answered was committed. Rules: G2, G3, G81, G82.
  */
-import { spawn } from "node:child_process"
-import { once } from "node:events"
-import { createInterface } from "node:readline"
 import * as Effect from "effect/Effect"
 import { isCoppiceError } from "../base/CoppiceError.ts"
 import { Authority } from "../governance/Authority.ts"
 import * as Governance from "../governance/index.ts"
 import type { OpenedAuthority } from "./AuthorityUnderTest.ts"
+import { serveLines, startLines, type WorkerLines } from "./WorkerLines.ts"
 
 /** A service function by its name, such as `Leases.acquire`. */
 export type CallName = `${string}.${string}`
@@ -54,75 +51,24 @@ export const endOf = async <A, E>(
  */
 export const serveAuthority = async (open: () => Promise<OpenedAuthority>): Promise<void> => {
   const opened = await open()
-  const say = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`)
-  const under = new Set<Promise<void>>()
-  const serve = async (line: string): Promise<void> => {
-    const { id, call, input } = JSON.parse(line) as { id: number; call: CallName; input: object }
-    try {
-      const end = await endOf(
-        opened,
-        Effect.suspend(() => callOf(call)(input))
-      )
-      say({ id, ...("ok" in end ? { ok: end.ok } : { refused: end.refused }) })
-    } catch (error) {
-      say({ id, bug: String(error) })
-    }
-  }
-  say({ id: 0, ok: "ready" })
-  for await (const line of createInterface({ input: process.stdin })) {
-    const served = serve(line)
-    under.add(served)
-    void served.then(() => under.delete(served))
-  }
-  await Promise.all(under)
+  await serveLines<{ readonly call: CallName; readonly input: object }>(async ({ call, input }) => {
+    const end = await endOf(
+      opened,
+      Effect.suspend(() => callOf(call)(input))
+    )
+    return "ok" in end ? { ok: end.ok } : { refused: end.refused }
+  })
   await opened.close()
 }
 
 /** A running worker. */
-export interface Worker {
+export interface Worker extends Pick<WorkerLines<object, CallEnd>, "kill" | "end"> {
   /** Its answer or refusal; rejects when the process has ended. Calls that are not awaited run at the same time. */
   readonly call: (name: CallName, input: object) => Promise<CallEnd>
-  /** Ends it with SIGKILL, and waits until it is gone. */
-  readonly kill: () => Promise<void>
-  /** Lets it close its store and end. */
-  readonly end: () => Promise<void>
 }
 
 /** Starts a worker program and waits until it has opened the store. */
 export const startWorker = async (argv: readonly [string, ...string[]]): Promise<Worker> => {
-  const child = spawn(argv[0], argv.slice(1), { stdio: ["pipe", "pipe", "inherit"] })
-  const waiting = new Map<number, { resolve: (end: CallEnd) => void; reject: (error: Error) => void }>()
-  let last = 0
-  const answer = (id: number): Promise<CallEnd> =>
-    new Promise((resolve, reject) => waiting.set(id, { resolve, reject }))
-  const gone = once(child, "close")
-  child.once("close", () => {
-    for (const one of waiting.values()) one.reject(new Error("the worker process has ended"))
-    waiting.clear()
-  })
-  child.stdin.on("error", () => undefined)
-  createInterface({ input: child.stdout }).on("line", (line) => {
-    const { id, bug, ...end } = JSON.parse(line) as { id: number; bug?: string } & CallEnd
-    const one = waiting.get(id)
-    waiting.delete(id)
-    if (bug === undefined) one?.resolve(end as CallEnd)
-    else one?.reject(new Error(bug))
-  })
-  await answer(0)
-  return {
-    call: (name, input) => {
-      last += 1
-      const ended = answer(last)
-      child.stdin.write(`${JSON.stringify({ id: last, call: name, input })}\n`)
-      return ended
-    },
-    kill: async () => {
-      child.kill("SIGKILL")
-      await gone
-    },
-    end: async () => {
-      child.stdin.end()
-      await gone
-    }
-  }
+  const { ask, kill, end } = await startLines<object, CallEnd>(argv)
+  return { call: (call, input) => ask({ call, input }), kill, end }
 }

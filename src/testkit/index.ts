@@ -13,3 +13,6 @@ export {
   type OperationDevice
 } from "./OperationConformance.ts"
 export { type Scenario, titleOf, type Transcript } from "./Scenario.ts"
+export { workspaceConformance } from "./WorkspaceConformance.ts"
+export type { OpenProvider, PlaceUnderTest, WorkspaceUnderTest } from "./WorkspaceUnderTest.ts"
+export { serveWorkspaces } from "./WorkspaceWorker.ts"

@@ -54,7 +54,11 @@ export const imported: Readonly<Record<string, Closure>> = {
     ours,
     "child_process crypto path stream timers/promises"
   ),
-  "./testkit": closure("base governance testkit", ours, "assert assert/strict child_process crypto events readline"),
+  "./testkit": closure(
+    "base governance testkit workspace",
+    ours,
+    "assert assert/strict buffer child_process crypto events path readline"
+  ),
   "./providers/layerfs": closure(
     "base providers/layerfs sqlite workspace",
     ours,

@@ -1,0 +1,95 @@
+/**
+ * The workspace providers of this repository under the conformance suite, one line each.
+ * Promise: a worker program opens the very same kind of store; places lie on a disk and not below `/tmp`. Rules: K1 to K4, W1.
+ */
+import { closeSync, mkdirSync, mkdtempSync, openSync, readdirSync, realpathSync, statSync, writeSync } from "node:fs"
+import { join } from "node:path"
+import { openLayerFs } from "../../providers/layerfs/index.ts"
+import { removeTree } from "../../providers/layerfs/projection/RemoveTree.ts"
+import type { OpenProvider, PlaceUnderTest, WorkspaceUnderTest } from "../../src/testkit/index.ts"
+import { mayMount, type SmallDisk, smallDisk } from "../layerfs/smallDisk.ts"
+
+interface Kind extends Pick<WorkspaceUnderTest, "options" | "holds"> {
+  readonly provider: "layerfs"
+  readonly open: (store: string, capBytes?: number) => OpenProvider
+  /** Where stores and sources may be made; a disk of the kind's own, where it needs one. */
+  readonly parent?: () => string
+  readonly damage?: (store: string) => void
+}
+
+const layerFs = (store: string, storeQuota?: number): OpenProvider =>
+  openLayerFs({ store, ...(storeQuota === undefined ? {} : { storeQuota }) })
+
+/** Turns over one byte in every 512 of the packs, behind their heads. */
+const damagePacks = (store: string): void => {
+  const packs = join(store, "layerfs", "packs")
+  for (const name of readdirSync(packs)) {
+    const path = join(packs, name)
+    const file = openSync(path, "r+")
+    for (let at = 256; at < statSync(path).size; at += 512) writeSync(file, Buffer.from([0xa5]), 0, 1, at)
+    closeSync(file)
+  }
+}
+
+export const workspaceKinds = {
+  "layerfs-overlay": {
+    provider: "layerfs",
+    open: layerFs,
+    damage: damagePacks,
+    options: { projection: "overlay" }
+  },
+  "layerfs-copy": {
+    provider: "layerfs",
+    open: layerFs,
+    damage: damagePacks,
+    options: { projection: "copy" },
+    // The manifest speaks for the overlay; a copy is a plain directory.
+    holds: { hardLinks: "preserved", stableInodes: true, renameDirectory: "works" }
+  }
+} as const satisfies Readonly<Record<string, Kind>>
+
+export type WorkspaceKind = keyof typeof workspaceKinds
+
+export const kindOf = (kind: WorkspaceKind): Kind => workspaceKinds[kind]
+
+/** Where an ordinary user has no `/var/tmp` of its own to share with root, its home is the place. */
+const parentOf = (kind: Kind): string => kind.parent?.() ?? process.env["COPPICE_CONFORMANCE_PLACE"] ?? "/var/tmp"
+
+const placeIn = (
+  root: string,
+  kind: Kind,
+  worker: readonly [string, ...string[]] | undefined,
+  remove: () => Promise<void>
+): PlaceUnderTest => {
+  const directory = join(root, "beside")
+  const store = join(root, "store")
+  mkdirSync(directory)
+  return {
+    directory,
+    open: kind.open(store),
+    openCapped: (bytes) => kind.open(store, bytes),
+    ...(kind.damage === undefined ? {} : { damage: async () => kind.damage!(store) }),
+    ...(worker === undefined ? {} : { worker: [...worker, store] as unknown as readonly [string, ...string[]] }),
+    remove
+  }
+}
+
+const smallPlace = (kind: Kind): PlaceUnderTest => {
+  const disk: SmallDisk = smallDisk(96 * 1024 * 1024)
+  const place = placeIn(disk.path, kind, undefined, async () => disk.remove())
+  return { ...place, leaveFree: disk.leave }
+}
+
+/** `worker` is the command of a program that serves a kind on the store that comes as its last argument. */
+export const workspacesOf = (name: WorkspaceKind, worker?: readonly [string, ...string[]]): WorkspaceUnderTest => {
+  const kind = kindOf(name)
+  return {
+    create: async () => {
+      const root = realpathSync(mkdtempSync(join(parentOf(kind), "coppice-conformance-")))
+      return placeIn(root, kind, worker, () => removeTree(root))
+    },
+    ...(mayMount ? { createSmall: async () => smallPlace(kind) } : {}),
+    ...(kind.options === undefined ? {} : { options: kind.options }),
+    ...(kind.holds === undefined ? {} : { holds: kind.holds })
+  }
+}
