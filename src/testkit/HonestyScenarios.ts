@@ -36,8 +36,29 @@ const answered = (end: WorkspaceCallEnd): unknown => {
 const openThere = async (worker: WorkspaceWorker, branch: string, options: object): Promise<string> =>
   (answered(await worker.call("open", branch, options)) as { readonly id: string }).id
 
-/** A workspace that a killed process left behind, with `made` in it. */
-const interrupted = async (scene: WorkspaceScene, branch: string, sleep: string): Promise<string> => {
+/** Ends what a provider without a namespace may not have ended with its process. */
+const endSleepers = (sleep: string): void => {
+  for (const pid of processesWith(sleep)) process.kill(Number(pid), "SIGKILL")
+}
+
+/** A workspace that a killed process left behind, with `made` in it: what becomes of it. */
+const interrupted = async (
+  scene: WorkspaceScene,
+  decide: (left: string, at: { readonly branch: string; readonly head: string }) => Promise<void>
+): Promise<void> => {
+  const { branch, head } = await scene.branchOn({ f: "f" })
+  const sleep = longSleep()
+  try {
+    const left = await killedIn(scene, branch, sleep)
+    await decide(left, { branch, head })
+    assert.deepEqual(await scene.run(scene.provider.left), [])
+    assert.equal(await headOf(scene, branch), head)
+  } finally {
+    endSleepers(sleep)
+  }
+}
+
+const killedIn = async (scene: WorkspaceScene, branch: string, sleep: string): Promise<string> => {
   const worker = await scene.worker()
   const workspace = await openThere(worker, branch, scene.options)
   answered(await worker.inside(workspace, "write", "made", "inside"))
@@ -46,11 +67,6 @@ const interrupted = async (scene: WorkspaceScene, branch: string, sleep: string)
   const [left, ...more] = await scene.run(scene.provider.left)
   assert.deepEqual([left?.branch, left?.state, more], [branch, "interrupted", []])
   return left!.id
-}
-
-/** Ends what a provider without a namespace may not have ended with its process. */
-const endSleepers = (sleep: string): void => {
-  for (const pid of processesWith(sleep)) process.kill(Number(pid), "SIGKILL")
 }
 
 const diskFull = ["FILE_SYSTEM_FAILURE", "STORAGE_FAILURE", "STORE_LOCATION", "UNAVAILABLE", "PATH_ERROR"]
@@ -150,47 +166,31 @@ export const honestyScenarios: readonly WorkspaceScenario[] = [
     rules: ["K3", "W12", "W23"],
     name: "a workspace whose process was killed is told as interrupted, and recovered to a branch of its own",
     needs: [secondProcess],
-    body: async (scene) => {
-      const { branch, head } = await scene.branchOn({ f: "f" })
-      const sleep = longSleep()
-      try {
-        const left = await interrupted(scene, branch, sleep)
+    body: (scene) =>
+      interrupted(scene, async (left, { branch }) => {
         const { branch: recovered, checkpoint } = await scene.run(
           scene.provider.recover(left, { operationId: "op-recover" })
         )
         assert.equal(checkpoint.outcome, "committed")
         assert.notEqual(recovered, branch)
         assert.deepEqual([await textAt(scene, recovered, "made"), await textAt(scene, recovered, "f")], ["inside", "f"])
-        assert.equal(await headOf(scene, branch), head)
-        assert.deepEqual(await scene.run(scene.provider.left), [])
         await scene.refused("REF_NOT_FOUND", scene.provider.recover(left))
-      } finally {
-        endSleepers(sleep)
-      }
-    }
+      })
   },
   {
     rules: ["K3", "W12", "W23"],
     name: "a workspace whose process was killed is dropped by command only, and the branch stays where it was",
     needs: [secondProcess],
-    body: async (scene) => {
-      const { branch, head } = await scene.branchOn({ f: "f" })
-      const sleep = longSleep()
-      try {
-        const left = await interrupted(scene, branch, sleep)
+    body: (scene) =>
+      interrupted(scene, async (left, { branch }) => {
         await scene.reopen()
         assert.equal((await scene.run(scene.provider.left))[0]?.id, left)
         await scene.run(scene.provider.discardLeft(left, "not wanted"))
-        assert.deepEqual(await scene.run(scene.provider.left), [])
         await scene.refused("REF_NOT_FOUND", scene.provider.discardLeft(left, "again"))
-        assert.equal(await headOf(scene, branch), head)
         await scene.using(branch, async (workspace) => {
           assert.equal(await inside(scene, workspace, "ls"), "f\n")
         })
-      } finally {
-        endSleepers(sleep)
-      }
-    }
+      })
   },
   {
     rules: ["K3", "L8", "W10"],

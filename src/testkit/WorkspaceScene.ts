@@ -28,10 +28,10 @@ import type { OpenProvider, PlaceUnderTest, WorkspaceUnderTest } from "./Workspa
 import { startWorkspaceWorker, type WorkspaceWorker } from "./WorkspaceWorker.ts"
 
 /** The fields of a refusal, as they travel. */
-export type Refused = ReturnType<typeof refusalOf>
+type Refused = ReturnType<typeof refusalOf>
 
 /** A branch to work on, and what it holds. */
-export interface Worked {
+interface Worked {
   readonly source: string
   readonly receipt: ImportReceipt
   readonly branch: string

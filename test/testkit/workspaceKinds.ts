@@ -5,7 +5,7 @@
 import { closeSync, mkdirSync, mkdtempSync, openSync, readdirSync, realpathSync, statSync, writeSync } from "node:fs"
 import { join } from "node:path"
 import { openLayerFs } from "../../providers/layerfs/index.ts"
-import { removeTree } from "../../providers/layerfs/projection/RemoveTree.ts"
+import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import type { OpenProvider, PlaceUnderTest, WorkspaceUnderTest } from "../../src/testkit/index.ts"
 import { mayMount, type SmallDisk, smallDisk } from "../layerfs/smallDisk.ts"
 
