@@ -4,9 +4,10 @@
  * silence. Rules: W4, W8, W10, W22, L2; 04 "Harvest". Runs in the worker, beside the store.
  */
 import { show } from "../../src/base/PathBytes.ts"
-import type { Change, CheckpointOutcome, SkippedEntries } from "../../src/workspace/WorkspaceProvider.ts"
+import type { Change, CheckpointOutcome } from "../../src/workspace/WorkspaceProvider.ts"
 import { commitChanges, isRepeated, type CommitContext, applyChanges } from "./CommitBuilder.ts"
-import { harvest, type HarvestInput, type Seen, type Skipped } from "../../src/workspace/kit/Harvest.ts"
+import { harvest, type HarvestInput, type Seen } from "../../src/workspace/kit/Harvest.ts"
+import { listedSkipped } from "../../src/workspace/kit/Skipped.ts"
 import { refNotFound } from "../../src/workspace/kit/Refusals.ts"
 import type { CheckpointReply, CheckpointRequest, PreviewReply } from "../../src/workspace/kit/StorePort.ts"
 import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
@@ -50,7 +51,7 @@ export const checkpoint = async (
   return {
     outcome,
     fingerprint: found.fingerprint,
-    skipped: listed(found.skipped),
+    skipped: listedSkipped(found.skipped),
     repeats: repeats(context, input, outcome)
   }
 }
@@ -63,15 +64,6 @@ const repeats = (
 ): "no" | "older" | "next" => {
   if (!isRepeated(outcome)) return "no"
   return context.refs.commit(outcome.commit)?.parent === input.expectedHead ? "next" : "older"
-}
-
-/** Entries named at most: an attempt may have made millions. */
-const namedEntries = 1000
-
-const listed = (skipped: readonly Skipped[]): SkippedEntries => {
-  if (skipped.length === 0) return {}
-  const named = skipped.slice(0, namedEntries).map(({ path, what }) => ({ ...show(path), reason: what }))
-  return { skipped: named, skippedTotal: skipped.length }
 }
 
 /** What a checkpoint would commit. The objects it makes to find out are forgotten again. */

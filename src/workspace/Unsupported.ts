@@ -12,6 +12,10 @@ const remedies = {
   merge: "Fork the newer head and apply the other side's patch there (`exportPatch`).",
   exportTar: "Use `exportDirectory`, then pack the directory with tar.",
   retire: "Leave the branch: it costs one row.",
+  blame: "Read the commits of the path with `log`, and what each changed with `diff`.",
+  exportBundle: "Export the state with `exportDirectory`.",
+  importBundle: "Import the directory that the state was exported to with `importDirectory`.",
+  compact: "Leave the store: what is kept is kept as it is.",
   collect: "Leave the store: nothing is ever freed from it; a new one can be made from an export."
 } as const
 

@@ -277,7 +277,7 @@ export interface WorkspaceProvider {
     ref: Ref,
     path: PathInput,
     options?: PageOptions
-  ) => Effect.Effect<BlamePage, E.RefNotFound | E.NotText | E.QueryInvalid | PathFailure | StoreError>
+  ) => Effect.Effect<BlamePage, E.Unsupported | E.RefNotFound | E.NotText | E.QueryInvalid | PathFailure | StoreError>
   /** The whole file, or what there is of a range of it, which reads only what the range lies in. At most 2 GiB in one call. */
   readonly readAt: (
     ref: Ref,

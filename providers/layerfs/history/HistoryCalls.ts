@@ -6,31 +6,12 @@
 import * as Effect from "effect/Effect"
 import { fromInput, type PathInput, show, type TreePath } from "../../../src/base/PathBytes.ts"
 import { newId } from "../../../src/base/Id.ts"
-import type {
-  BlamePage,
-  BranchInfo,
-  CommitInfo,
-  MovedHead,
-  MoveOptions,
-  WorkspaceProvider
-} from "../../../src/workspace/WorkspaceProvider.ts"
-import type { BranchRow, CommitRow } from "../../../src/workspace/kit/RefStore.ts"
+import type { BlamePage, BranchInfo, MoveOptions, WorkspaceProvider } from "../../../src/workspace/WorkspaceProvider.ts"
+import type { BranchRow } from "../../../src/workspace/kit/RefStore.ts"
+import { commitInfo, movedHead } from "../../../src/workspace/kit/Shown.ts"
 import type { StoreCaller } from "../StoreCaller.ts"
 import type { BlameReply } from "../StoreCalls.ts"
-import type { Answer, MoveReply } from "../../../src/workspace/kit/Questions.ts"
-
-export const commitInfo = (row: CommitRow): CommitInfo => ({
-  id: row.id,
-  project: row.project,
-  parent: row.parent,
-  secondParent: row.secondParent,
-  root: row.root,
-  message: row.message,
-  at: row.at,
-  operationId: row.operationId,
-  actor: row.actor,
-  live: row.live
-})
+import type { Answer } from "../../../src/workspace/kit/Questions.ts"
 
 /** Text of a line, and its bytes where they are no UTF-8. */
 const lineText = (text: string): { readonly text: string; readonly textBytes?: string } => {
@@ -51,15 +32,6 @@ const blamePage = ({ path, lines, commits, ...rest }: Answer<BlameReply>): Blame
 })
 
 const pathOf = (path: PathInput | undefined): TreePath | null => (path === undefined ? null : fromInput(path))
-
-/** The store knows the commits and nothing of what was done outside. */
-const movedHead = (reply: MoveReply): MovedHead => ({
-  ...reply,
-  effects:
-    reply.undone.commits === 0
-      ? { state: "none" }
-      : { state: "unknown", reason: "The workspace store keeps no effects; ask the authority about these goals." }
-})
 
 type HistoryService = Pick<
   WorkspaceProvider,

@@ -18,6 +18,17 @@ export class ImportNotes {
     else notes.push({ path, detail })
   }
 
+  /** Paths that were found and are no part of the import. */
+  leftOut(): TreePath[] {
+    const kinds: readonly ImportNoteKind[] = [
+      "skippedSpecialFile",
+      "skippedUnreadable",
+      "skippedPathTooLong",
+      "skippedStore"
+    ]
+    return kinds.flatMap((kind) => (this.#byKind.get(kind) ?? []).map(({ path }) => path))
+  }
+
   forReceipt(): Pick<ImportReceipt, "notes" | "noteCounts"> {
     const notes: ImportNote[] = []
     const noteCounts: Partial<Record<ImportNoteKind, number>> = {}

@@ -20,7 +20,7 @@ const refsAtMost = 1000
 
 export interface LogHistory extends RefHistory {
   /** Whether the entry at the path, or anything below it, is another than in the first parent; of one that is not here nothing is known. */
-  readonly touches: (commit: CommitRow, path: TreePath) => boolean
+  readonly touches: (commit: CommitRow, path: TreePath) => boolean | Promise<boolean>
 }
 
 interface At {
@@ -88,7 +88,7 @@ export const readLog = async (history: LogHistory, input: LogQuestion): Promise<
   for (let looked = 0; commits.length < limit && looked < lookedAtMost; looked += 1) {
     const commit = open.take()
     if (commit === undefined) break
-    if (path === null || history.touches(commit, path)) commits.push(commit)
+    if (path === null || (await history.touches(commit, path))) commits.push(commit)
     await breathe()
   }
   const rest = open.ids()

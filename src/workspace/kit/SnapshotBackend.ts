@@ -28,6 +28,10 @@ export type SnapshotCapabilities = Pick<
   | "sparseFiles"
   | "nonUtf8Names"
   | "crossMachine"
+  /** False where `make` answers `staysInPlace`. */
+  | "mountAtChosenPath"
+  /** True where `storedBytes` is a number. */
+  | "quota"
 >
 
 /** A kept state: the commit that it stands for, and its project. */
@@ -138,6 +142,8 @@ export interface SnapshotBackend {
   readonly directoryOf?: (snapshot: Snapshot) => TreePath
   /** Files of a state, in the order of `paths`. Rejects with `ObjectDamaged` when what is kept is not what was kept, where it can tell. */
   readonly contents: (snapshot: Snapshot, paths: readonly TreePath[]) => AsyncIterable<Piece>
+  /** The index of git that tells which files of a state are tracked, where the state has no `.git` of its own (W16). */
+  readonly indexOf?: (snapshot: Snapshot) => Promise<Uint8Array | null>
   /** Three states into one (`merge` of the manifest). Absent: `Unsupported`. */
   readonly merge?: (input: MergeInput) => Promise<Merged>
   /** Bytes on the disk that all kept states take, each once; null when it cannot be known cheaply (L11). */

@@ -3,7 +3,7 @@
  * Promise: at most twenty events a second beside the first and the last of each phase, however many files there are; within a
  * phase no count ever goes down, and none is above its total. Rules: W14.
  */
-import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
+import type { Progress } from "../WorkspaceProvider.ts"
 
 /** Milliseconds between two events of one phase: quicker than anybody reads, rarer than anybody feels. */
 const everyMs = 50
