@@ -54,6 +54,7 @@ const storeManifest: Omit<Manifest, keyof ProjectionManifest | "durability"> = {
   blame: true,
   collect: false,
   quota: true,
+  checksOpened: true,
   crossMachine: false
 }
 

@@ -38,6 +38,11 @@ export interface Manifest {
   readonly collect: boolean
   readonly quota: boolean
   readonly durability: Durability
+  /**
+   * Contents are checked against their digests also when a workspace is made of them. False: a workspace shows what the disk has, and damage
+   * is found by `verify`, by reads at a ref and by exports.
+   */
+  readonly checksOpened: boolean
   readonly crossMachine: boolean
 }
 

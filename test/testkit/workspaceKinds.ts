@@ -7,10 +7,12 @@ import { join } from "node:path"
 import { openLayerFs } from "../../providers/layerfs/index.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import type { OpenProvider, PlaceUnderTest, WorkspaceUnderTest } from "../../src/testkit/index.ts"
+import { makeSnapshotProvider } from "../../src/workspace/kit/SnapshotProvider.ts"
+import { copyBackend } from "../kit/copyBackend.ts"
 import { mayMount, type SmallDisk, smallDisk } from "../layerfs/smallDisk.ts"
 
 interface Kind extends Pick<WorkspaceUnderTest, "options" | "holds"> {
-  readonly provider: "layerfs"
+  readonly provider: "layerfs" | "copies"
   readonly open: (store: string, capBytes?: number) => OpenProvider
   /** Where stores and sources may be made; a disk of the kind's own, where it needs one. */
   readonly parent?: () => string
@@ -31,6 +33,17 @@ const damagePacks = (store: string): void => {
   }
 }
 
+/** Turns over the first byte of every kept file. */
+const damageStates = (store: string): void => {
+  for (const entry of readdirSync(join(store, "copies", "states"), { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name)
+    if (!entry.isFile() || statSync(path).size === 0) continue
+    const file = openSync(path, "r+")
+    writeSync(file, Buffer.from([0xa5]), 0, 1, 0)
+    closeSync(file)
+  }
+}
+
 export const workspaceKinds = {
   "layerfs-overlay": {
     provider: "layerfs",
@@ -45,6 +58,13 @@ export const workspaceKinds = {
     options: { projection: "copy" },
     // The manifest speaks for the overlay; a copy is a plain directory.
     holds: { hardLinks: "preserved", stableInodes: true, renameDirectory: "works" }
+  },
+  // The kit's own provider over the plainest backend.
+  "kit-copies": {
+    provider: "copies",
+    open: (store, storeQuota) =>
+      makeSnapshotProvider("copies", copyBackend, { store, ...(storeQuota === undefined ? {} : { storeQuota }) }),
+    damage: damageStates
   }
 } as const satisfies Readonly<Record<string, Kind>>
 

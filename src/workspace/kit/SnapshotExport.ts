@@ -14,7 +14,7 @@ import { claimTarget } from "./ClaimTarget.ts"
 import type { CommitTree, KeptEntry } from "./CommitTree.ts"
 import { finished } from "./Holder.ts"
 import type { CommitRow } from "./RefStore.ts"
-import type { CallScope, SnapshotStore } from "./SnapshotStore.ts"
+import { type CallScope, damagedContent, digestOfFile, type SnapshotStore } from "./SnapshotStore.ts"
 import { differences } from "./TreeCompare.ts"
 
 const copyFailed = (said: string): FileSystemFailure => {
@@ -36,6 +36,15 @@ const copyTree = async (from: string, to: Buffer, signal: AbortSignal): Promise<
   if ((await finished(child)) !== 0) throw signal.aborted ? signal.reason : copyFailed(said)
 }
 
+/** Every file against the digest that the commit has of it, before a byte of one is handed out (L10). */
+const checkFiles = async (tree: string, files: readonly KeptEntry[], scope: CallScope): Promise<void> => {
+  for (const file of files) {
+    scope.signal.throwIfAborted()
+    const { id } = await digestOfFile(join(fromInput(tree), file.path))
+    if (id !== file.id) throw damagedContent(file)
+  }
+}
+
 /** Rejects with `RefNotFound`, `ExportRefused`, `FileSystemFailure`, `ObjectDamaged`. */
 export const exportKept = async (
   store: SnapshotStore,
@@ -52,6 +61,7 @@ export const exportKept = async (
   try {
     scope.progress({ phase: "export", files: 0, bytes: 0, ...total })
     await store.withTree(commit.id, scope.signal, async (tree) => {
+      await checkFiles(tree, files, scope)
       for (const name of store.backend.ownNames ?? [])
         fs.rmSync(path.join(tree, name), { recursive: true, force: true })
       await copyTree(tree, at, scope.signal)

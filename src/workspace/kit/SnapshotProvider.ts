@@ -135,6 +135,7 @@ const manifestOf = ({ backend, durability }: SnapshotStore): Manifest => ({
   history: true,
   blame: false,
   collect: false,
+  checksOpened: false,
   durability
 })
 

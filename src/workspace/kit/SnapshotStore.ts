@@ -13,7 +13,7 @@ import { newId } from "../../base/Id.ts"
 import { fromInput, type TreePath } from "../../base/PathBytes.ts"
 import type { Database } from "../../sqlite/Database.ts"
 import { ContentDigester } from "../TreeDigest.ts"
-import { ObjectDamaged, Unavailable } from "../WorkspaceError.ts"
+import { HeadMoved, ObjectDamaged, Unavailable } from "../WorkspaceError.ts"
 import type { Actor, CheckpointOutcome, FileOperation, ImportReceipt, Progress } from "../WorkspaceValues.ts"
 import { applyBatch } from "./Batch.ts"
 import { Beneath } from "./Beneath.ts"
@@ -24,6 +24,7 @@ import { ImportNotes } from "./ImportNotes.ts"
 import { type Scan, scan as scanSource, type ScannedDirectory, type ScannedFile } from "./ImportScan.ts"
 import { type Machine, signsOf, thisMachine } from "./ImportSigns.ts"
 import { checkSource, refuseImport } from "./ImportSource.ts"
+import { KeyedLine } from "./KeyedLine.ts"
 import { linkGroups } from "./LinkGroups.ts"
 import { freshName } from "./Machine.ts"
 import { breathing } from "./Question.ts"
@@ -46,6 +47,9 @@ import { writeChanges } from "./WriteChanges.ts"
 
 /** Tries to catch a directory between two changes, where somebody writes to it. */
 const tries = 3
+
+/** How often a direct call is made again when another process moved the branch meanwhile. */
+const overtaken = 10
 
 /** Bytes of a file that its signs are read from. */
 const headBytes = 8 * 1024
@@ -72,6 +76,15 @@ export interface CallScope {
 }
 
 type Committed = Extract<CheckpointOutcome, { readonly outcome: "committed" }>
+
+interface ApplyInput {
+  readonly branch: string
+  readonly operations: readonly FileOperation[]
+  readonly message: string
+  readonly operationId: string
+  readonly actor: Actor
+  readonly at: number
+}
 
 interface NewState {
   readonly project: string
@@ -100,7 +113,7 @@ const keepsChanging = (): Unavailable =>
   })
 
 /** The content digest of a file on the disk. Rejects with Node's own errors. */
-const digestOfFile = async (at: TreePath): Promise<KeptContent> => {
+export const digestOfFile = async (at: TreePath): Promise<KeptContent> => {
   const digester = new ContentDigester()
   const stream = fs.createReadStream(Buffer.from(at, "latin1"), { highWaterMark: 1024 * 1024 })
   for await (const piece of stream) digester.add(piece as Buffer)
@@ -117,6 +130,7 @@ export class SnapshotStore {
   readonly thread = new GrepThread()
   readonly db: Database
   readonly quota: SnapshotQuota
+  readonly #line = new KeyedLine()
   #machine: Machine | undefined
 
   private constructor(parts: SnapshotParts, db: Database) {
@@ -680,17 +694,20 @@ export class SnapshotStore {
     return { kind: "scan", tree: fromInput(tree), snapshot: fromInput(snapshot) }
   }
 
-  async applyTo(
-    input: {
-      readonly branch: string
-      readonly operations: readonly FileOperation[]
-      readonly message: string
-      readonly operationId: string
-      readonly actor: Actor
-      readonly at: number
-    },
-    scope: CallScope
-  ): Promise<CheckpointOutcome> {
+  /** Direct calls on one branch go one after the other; one that another process overtook is made again on what that one left. */
+  applyTo(input: ApplyInput, scope: CallScope): Promise<CheckpointOutcome> {
+    return this.#line.run(input.branch, async () => {
+      for (let round = 1; ; round += 1) {
+        try {
+          return await this.#applyOnce(input, scope)
+        } catch (error) {
+          if (!(error instanceof HeadMoved) || round === overtaken) throw error
+        }
+      }
+    })
+  }
+
+  async #applyOnce(input: ApplyInput, scope: CallScope): Promise<CheckpointOutcome> {
     const { branch, operations } = input
     const repeated = this.answered(input.operationId, branch)
     if (repeated !== undefined) return repeated
@@ -773,7 +790,7 @@ const told = ({ message, name, at }: { readonly message?: string; readonly name?
   at
 })
 
-const damagedContent = (entry: KeptEntry): ObjectDamaged =>
+export const damagedContent = (entry: KeptEntry): ObjectDamaged =>
   new ObjectDamaged({
     message: "A kept file is not what its commit says. Not a byte of it was handed out.",
     remedy: "Run verify to see what else is damaged; restore the store from a backup.",
