@@ -41,15 +41,41 @@ export interface DigestEntry {
   readonly linkGroup: TreePath | null
 }
 
+const zeros = Buffer.alloc(1024 * 1024)
+
+/** Looked at only where both ends say so, and where it is worth it. */
+const isZeros = (piece: Uint8Array): boolean =>
+  piece.length >= 4096 &&
+  piece.length <= zeros.length &&
+  piece[0] === 0 &&
+  piece[piece.length - 1] === 0 &&
+  zeros.compare(piece, 0, piece.length, 0, piece.length) === 0
+
+/** Of a block of NUL bytes. */
+const zeroBlockDigest = Buffer.from(hash("sha256", Buffer.alloc(contentBlock), "hex"), "hex")
+
 /** The content digest of bytes that come in pieces of any length. */
 export class ContentDigester {
   readonly #list = createHash("sha256")
   #block = createHash("sha256")
   #inBlock = 0
   #length = 0
+  #pending = 0
 
   add(piece: Uint8Array): void {
+    if (isZeros(piece)) return this.addZeros(piece.length)
+    this.#fillZeros()
     this.#length += piece.length
+    this.#take(piece)
+  }
+
+  /** So many NUL bytes; what fills whole blocks costs nothing. */
+  addZeros(count: number): void {
+    this.#length += count
+    this.#pending += count
+  }
+
+  #take(piece: Uint8Array): void {
     for (let at = 0; at < piece.length; ) {
       // A block ends when more comes behind it: the only block of a file is its whole content.
       if (this.#inBlock === contentBlock) this.#endBlock()
@@ -57,6 +83,23 @@ export class ContentDigester {
       this.#block.update(part)
       this.#inBlock += part.length
       at += part.length
+    }
+  }
+
+  /** Zeros are waited for to their end: whole blocks of them have a known digest. */
+  #fillZeros(): void {
+    while (this.#pending > 0) {
+      const isBetween = this.#inBlock === contentBlock || (this.#inBlock === 0 && this.#length > contentBlock)
+      if (isBetween && this.#pending >= contentBlock && this.#length > contentBlock) {
+        if (this.#inBlock === contentBlock) this.#endBlock()
+        this.#list.update(zeroBlockDigest)
+        this.#pending -= contentBlock
+        continue
+      }
+      const room = this.#inBlock === contentBlock ? contentBlock : contentBlock - this.#inBlock
+      const part = Math.min(this.#pending, room, zeros.length)
+      this.#take(zeros.subarray(0, part))
+      this.#pending -= part
     }
   }
 
@@ -72,8 +115,9 @@ export class ContentDigester {
 
   /** Once, behind the last piece. */
   end(): Digest {
+    this.#fillZeros()
     if (this.#length <= contentBlock) return `sha256:${this.#block.digest("hex")}`
-    this.#endBlock()
+    if (this.#inBlock > 0) this.#endBlock()
     return `sha256:${this.#list.digest("hex")}`
   }
 }

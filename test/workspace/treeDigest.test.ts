@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs"
 import { describe, expect, it } from "vitest"
 import {
+  ContentDigester,
   contentDigest,
   type DigestEntry,
   fullProfile,
@@ -10,6 +11,7 @@ import {
   treeDigestVersion
 } from "../../src/workspace/TreeDigest.ts"
 import type { Candidate } from "../../src/workspace/Candidate.ts"
+import { seededRandom } from "../seededRandom.ts"
 
 interface Vector {
   readonly name: string
@@ -100,5 +102,36 @@ describe("tree digest", () => {
     expect(() => sameTree(a, { ...a, profile: "weaker" })).toThrowError(
       expect.objectContaining({ _tag: "ProfileMismatch", left: fullProfile, right: "weaker" })
     )
+  })
+})
+
+describe("content that comes in pieces", () => {
+  const block = 4 * 1024 * 1024
+  const seed = Number(process.env["COPPICE_SEED"] ?? Date.now() % 1_000_000)
+  const random = seededRandom(seed)
+
+  it("W6 C19 whatever the pieces and whatever of them is a hole, the digest is that of the whole bytes", () => {
+    for (let round = 0; round < 60; round += 1) {
+      const digester = new ContentDigester()
+      const whole: Buffer[] = []
+      for (let pieces = random(5); pieces >= 0; pieces -= 1) {
+        const length = [0, 1, 17, block - 1, block, block + 1, 2 * block, random(3 * block)][random(8)]!
+        const isHole = random(2) === 0
+        const bytes = isHole ? Buffer.alloc(length) : Buffer.alloc(length, random(255) + 1)
+        if (isHole) digester.addZeros(length)
+        else digester.add(bytes)
+        whole.push(bytes)
+      }
+      const bytes = Buffer.concat(whole)
+      expect(digester.length).toBe(bytes.length)
+      expect(digester.end(), `${seed} ${whole.map((piece) => piece.length).join(" ")}`).toBe(contentDigest(bytes))
+    }
+  })
+
+  it("C19 a terabyte of nothing is digested without a byte of it", () => {
+    const digester = new ContentDigester()
+    digester.addZeros(2 ** 40)
+    expect(digester.length).toBe(2 ** 40)
+    expect(digester.end()).toMatch(/^sha256:[0-9a-f]{64}$/)
   })
 })

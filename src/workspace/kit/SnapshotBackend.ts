@@ -95,6 +95,8 @@ export type Merged =
 export interface Piece {
   readonly path: TreePath
   readonly bytes: Uint8Array
+  /** So many NUL bytes behind `bytes`: a hole that nobody read. */
+  readonly zeros?: number
   readonly last: boolean
 }
 

@@ -87,7 +87,7 @@ class Sides {
   async spool(store: SnapshotStore, commit: CommitRow, files: readonly KeptEntry[]): Promise<Map<TreePath, string>> {
     const places = new Map<TreePath, string>()
     let open: number | undefined
-    for await (const { path: at, bytes, last } of store.contents(
+    for await (const { path: at, bytes, zeros = 0, last } of store.contents(
       commit,
       files.map((file) => file.path)
     )) {
@@ -97,6 +97,7 @@ class Sides {
         open = fs.openSync(place, "wx", 0o600)
       }
       fs.writeSync(open, bytes)
+      if (zeros > 0) fs.ftruncateSync(open, fs.fstatSync(open).size + zeros)
       if (!last) continue
       fs.closeSync(open)
       open = undefined

@@ -71,11 +71,11 @@ const texts = async function* (
   files: readonly KeptEntry[]
 ): AsyncGenerator<{ readonly path: TreePath; readonly bytes: Buffer }> {
   let pieces: Uint8Array[] = []
-  for await (const { path, bytes, last } of parts.contents(
+  for await (const { path, bytes, zeros = 0, last } of parts.contents(
     commit,
     files.map((file) => file.path)
   )) {
-    pieces.push(bytes)
+    pieces.push(bytes, new Uint8Array(zeros))
     if (!last) continue
     yield { path, bytes: Buffer.concat(pieces) }
     pieces = []

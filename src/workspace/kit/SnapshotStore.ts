@@ -18,6 +18,7 @@ import type { Actor, CheckpointOutcome, FileOperation, ImportReceipt, Progress }
 import { applyBatch } from "./Batch.ts"
 import { Beneath } from "./Beneath.ts"
 import { CommitTree, digestOfTree, inOrder, type KeptEntry } from "./CommitTree.ts"
+import { contentsOfDirectory } from "./DirectoryContents.ts"
 import { GrepThread } from "./GrepThread.ts"
 import type { HarvestInput, HarvestResult } from "./Harvest.ts"
 import { ImportNotes } from "./ImportNotes.ts"
@@ -112,11 +113,13 @@ const keepsChanging = (): Unavailable =>
     missing: ["a moment without changes"]
   })
 
-/** The content digest of a file on the disk. Rejects with Node's own errors. */
+/** The content digest of a file on the disk; a hole in which nothing lies is not read. Rejects with Node's own errors. */
 export const digestOfFile = async (at: TreePath): Promise<KeptContent> => {
   const digester = new ContentDigester()
-  const stream = fs.createReadStream(Buffer.from(at, "latin1"), { highWaterMark: 1024 * 1024 })
-  for await (const piece of stream) digester.add(piece as Buffer)
+  for await (const { bytes, zeros = 0 } of contentsOfDirectory("", [at])) {
+    digester.add(bytes)
+    digester.addZeros(zeros)
+  }
   const { length } = digester
   return { id: digester.end(), size: length }
 }
@@ -230,7 +233,8 @@ export class SnapshotStore {
       scope.signal.throwIfAborted()
       if (seen !== undefined && digester.length < headBytes) head.push(Buffer.from(piece.bytes))
       digester.add(piece.bytes)
-      bytes += piece.bytes.length
+      digester.addZeros(piece.zeros ?? 0)
+      bytes += piece.bytes.length + (piece.zeros ?? 0)
       if (!piece.last) continue
       const { length } = digester
       found.set(piece.path, { id: digester.end(), size: length })
@@ -732,11 +736,14 @@ export class SnapshotStore {
   async read(commit: CommitRow, entry: KeptEntry, offset: number, length: number): Promise<Uint8Array> {
     const digester = new ContentDigester()
     const wanted: Uint8Array[] = []
-    for await (const { bytes } of this.contents(commit, [entry.path])) {
-      const from = Math.max(0, offset - digester.length)
-      const to = Math.max(0, offset + length - digester.length)
+    for await (const { bytes, zeros = 0 } of this.contents(commit, [entry.path])) {
+      const begin = digester.length
       digester.add(bytes)
-      if (from < bytes.length && to > 0) wanted.push(bytes.subarray(from, to))
+      digester.addZeros(zeros)
+      const from = Math.max(0, offset - begin)
+      const to = Math.min(Math.max(0, offset + length - begin), bytes.length + zeros)
+      if (from < to) wanted.push(from < bytes.length ? bytes.subarray(from, to) : new Uint8Array(0))
+      if (to > bytes.length) wanted.push(new Uint8Array(Math.max(0, to - Math.max(from, bytes.length))))
     }
     if (digester.end() !== entry.id) throw damagedContent(entry)
     return Uint8Array.from(Buffer.concat(wanted))

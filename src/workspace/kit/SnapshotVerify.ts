@@ -58,8 +58,9 @@ const verifyFiles = async (
   const open = new Set(files.map((file) => file.path))
   let digester = new ContentDigester()
   try {
-    for await (const { path, bytes, last } of store.backend.contents(commit, [...open])) {
+    for await (const { path, bytes, zeros = 0, last } of store.backend.contents(commit, [...open])) {
       digester.add(bytes)
+      digester.addZeros(zeros)
       seen(0, bytes.length)
       if (!last) continue
       const { id } = tree.entry(path)!
