@@ -33,6 +33,7 @@ export default defineConfig([
       testkit: "src/testkit/index.ts",
       "providers-layerfs": "providers/layerfs/index.ts",
       "layerfs-worker": "providers/layerfs/worker.ts",
+      "providers-git-worktree": "providers/git-worktree/index.ts",
       "providers-host-process": "providers/host-process/index.ts",
       "providers-authority-sqlite": "providers/authority-sqlite/index.ts"
     },

@@ -21,7 +21,7 @@ import { Authority } from "./governance/Authority.ts"
 import { workModule } from "./governance/WorkModule.ts"
 import type { CommandHosts } from "./host/CommandHosts.ts"
 import { sessionModule } from "./session/Binding.ts"
-import { Unavailable } from "./workspace/WorkspaceError.ts"
+import { type StoreOptionInvalid, Unavailable } from "./workspace/WorkspaceError.ts"
 import { Workspaces } from "./workspace/WorkspaceProvider.ts"
 
 export { Assembly, type AssemblyReport } from "./assembly/Assembly.ts"
@@ -34,10 +34,10 @@ export interface StandardOptions {
   /** The project that the store is for; the working directory when absent. */
   readonly project?: string
   /**
-   * Which workspace provider the application asks for: `layerfs`, or the name of one of `plugins`; `off` answers every workspace
+   * Which workspace provider the application asks for: `layerfs`, `git-worktree`, or the name of one of `plugins`; `off` answers every workspace
    * call with what to switch on.
    */
-  readonly workspaces?: "layerfs" | "off" | (string & {})
+  readonly workspaces?: "layerfs" | "git-worktree" | "off" | (string & {})
   /** Providers of the application's own. Registering one loads nothing of it; only the one that `workspaces` names is ever used. */
   readonly plugins?: readonly WorkspacePlugin[]
   /** What the workspace store may hold at most: bytes, or text such as `"2 GiB"`. Beyond it, calls are `StoreQuotaExceeded` (W15). */
@@ -63,6 +63,10 @@ const off = Effect.fail(
 const unusable = ({ message, remedy, plugin }: PluginRefused) =>
   new Unavailable({ what: "workspaces", missing: [plugin], message, remedy })
 
+/** A size that this provider has no use for. */
+const unusableOption = ({ message, remedy, option }: StoreOptionInvalid) =>
+  new Unavailable({ what: "workspaces", missing: [option], message, remedy })
+
 /** The standard preset as one layer. Errors: as `minimal`; a workspace store's own errors come with its first use. */
 export const standard = (
   options: StandardOptions = {}
@@ -72,7 +76,7 @@ export const standard = (
     ["authority-sqlite", "the preset's authority"],
     ["host-process", "the preset's host"]
   ])
-  if (wanted === "layerfs") enabled.set("layerfs", "the preset's workspaces")
+  if (wanted === "layerfs" || wanted === "git-worktree") enabled.set(wanted, "the preset's workspaces")
   else if (wanted !== "off") enabled.set(wanted, "the application's workspaces")
   const plugins = options.plugins ?? []
   const named = Array.isArray(plugins) ? plugins.map((plugin) => plugin?.name).filter((name) => name !== undefined) : []
@@ -82,7 +86,7 @@ export const standard = (
     allowed: {
       store: "path",
       project: "path",
-      workspaces: ["layerfs", "off", ...named],
+      workspaces: ["layerfs", "git-worktree", "off", ...named],
       plugins: "list",
       storeQuota: "size",
       projectQuota: "size",
@@ -110,13 +114,19 @@ export const standard = (
           .openLayerFs({ store: directory, ...quota })
           .pipe(Effect.catchTag("StoreOptionInvalid", Effect.die))
       })
+      const gitWorktree = Effect.gen(function* () {
+        const provider = yield* registry.load("git-worktree", "first use of a workspace")
+        return yield* provider
+          .openGitWorktree({ store: directory, ...quota })
+          .pipe(Effect.catchTag("StoreOptionInvalid", (invalid) => Effect.fail(unusableOption(invalid))))
+      })
       const plugin = Effect.gen(function* () {
         const module = yield* registry
           .loadWorkspaces(wanted, "first use of a workspace")
           .pipe(Effect.catchTag("UnknownProvider", Effect.die), Effect.mapError(unusable))
         return yield* module.openWorkspaces({ store: directory, ...quota })
       })
-      const chosen = wanted === "layerfs" ? layerfs : plugin
+      const chosen = wanted === "layerfs" ? layerfs : wanted === "git-worktree" ? gitWorktree : plugin
       const provider = yield* lazyWorkspaces(
         wanted === "off" ? off : Effect.tap(chosen, () => Effect.sync(() => registry.markReady(wanted, true)))
       )

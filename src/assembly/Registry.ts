@@ -30,6 +30,11 @@ const builtIn = {
     about: "content-addressed, branching file system; overlay or copy workspaces",
     load: () => import("../../providers/layerfs/index.ts")
   },
+  "git-worktree": {
+    kind: "workspace",
+    about: "worktrees of a user's git repository; states as commits of a repository of the store's",
+    load: () => import("../../providers/git-worktree/index.ts")
+  },
   "host-process": {
     kind: "host",
     about: "any program that speaks the stdio turn protocol",

@@ -75,6 +75,35 @@ export const crashPoints = {
   "layerfs.materialise.written": point("every file is written, tar is not done", "the half directory is never used"),
   "layerfs.patch.scratchMade": point("the scratch of a patch export exists", "the next opening removes it"),
 
+  // States in a repository of git, and worktrees.
+  "gitWorktree.project.made": point(
+    "the repository of a project is complete under its working name",
+    "the next opening removes it"
+  ),
+  "gitWorktree.keep.written": point(
+    "a state has its reference, nothing is flushed",
+    "no commit stands for it; dropped"
+  ),
+  "gitWorktree.keep.flushed": point("a state is durable, the caller has not heard", "no commit stands for it; dropped"),
+  "gitWorktree.make.recorded": point(
+    "a worktree is announced, nothing of it is made",
+    "the next opening takes it back"
+  ),
+  "gitWorktree.make.added": point(
+    "the user's repository has its entry, no file is written",
+    "the next opening takes back the entry"
+  ),
+  "gitWorktree.make.filled": point(
+    "files and git directory are written under the working name",
+    "the next opening takes them back"
+  ),
+  "gitWorktree.make.placed": point("the worktree has its place, no record says so", "the next opening takes it back"),
+  "gitWorktree.keep.inside": point("what was committed inside is kept, not named", "it is kept and named again"),
+  "gitWorktree.unmake.entryGone": point(
+    "the entry is gone, the git directory is not",
+    "the next opening removes the rest"
+  ),
+
   // Cached layers.
   "layers.baseMade": point("the base directory is complete under its working name", "it is removed and made again"),
   "layers.markMade": point("a mark is written under its working name", "it is removed"),

@@ -87,17 +87,21 @@ export interface ImportOptions {
  * What an import may find worth knowing (W13). Nothing in these words is ever the content of a file.
  *
  * Left out of the tree: `skippedSpecialFile` (socket, fifo, device), `skippedUnreadable`, `skippedPathTooLong` (more than 4,095
- * bytes from the root; nothing below it was looked at), `skippedStore` (a store of Coppice), `vanished` (gone before it was read).
+ * bytes from the root; nothing below it was looked at), `skippedStore` (a store of Coppice), `skippedWorktree` (another worktree of the
+ * repository that is imported), `vanished` (gone before it was read).
  * Kept, and to be known: `changedWhileRead` (in each of three readings), `gitPointerFile` and `gitAlternates` (git commands in a fork
  * reach a repository outside), `linkLeavesRoot`, `linkedPackage` (an installed package whose link leaves the root),
  * `virtualEnvironment` (its scripts name absolute paths), `likelySecret`, `foreignBinary` (another system or processor),
  * `nativeAbi` (an add-on built for another Node or C library), `normalised` (kept in another form than the source has it).
+ *
+ * Not of the tree: `staleLock` (a lock in the git directory that no process holds; git commands there fail until it is removed).
  */
 export type ImportNoteKind =
   | "skippedSpecialFile"
   | "skippedUnreadable"
   | "skippedPathTooLong"
   | "skippedStore"
+  | "skippedWorktree"
   | "vanished"
   | "changedWhileRead"
   | "gitPointerFile"
@@ -109,6 +113,7 @@ export type ImportNoteKind =
   | "foreignBinary"
   | "nativeAbi"
   | "normalised"
+  | "staleLock"
 
 /** Something worth knowing about one path of an import. */
 export interface ImportNote {

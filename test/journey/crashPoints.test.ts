@@ -10,6 +10,7 @@ import { faultPoints } from "../../src/base/FaultPoint.ts"
 import { Todos } from "../../src/governance/index.ts"
 import { newBench, newGoal, newTodo } from "../governance/authority.ts"
 import { forkOf, ground } from "../layerfs/projFixture.ts"
+import { repository } from "../git-worktree/ground.ts"
 import { historyOf, makeTiny, runTiny } from "./tiny.ts"
 import { oneFile } from "../oneFile.ts"
 
@@ -78,6 +79,12 @@ it("L8 G75 G82 every crash point is passed: by a repair, by the rerun of a kille
     })
     expect([written.status, written.stderr]).toEqual([0, ""])
   }
+  const life = await oneFile(join(root, "test/git-worktree/programs/life.ts"))
+  const lived = spawnSync(process.execPath, [life, join(directory, "worktrees"), repository({ a: "a" })], {
+    encoding: "utf8",
+    env: { ...process.env, COPPICE_CRASH_LOG: log }
+  })
+  expect([lived.status, lived.stderr]).toEqual([0, ""])
   // A repair has no origin: a result of its own goes on its way, to where nobody listens.
   const bench = await newBench()
   const todo = await newTodo(bench, await newGoal(bench), {

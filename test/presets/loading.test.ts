@@ -93,6 +93,7 @@ test("V1 P1 listing providers and an unknown name load no provider, start nothin
     [
       ["authority-sqlite", false],
       ["layerfs", false],
+      ["git-worktree", false],
       ["host-process", false]
     ]
   )

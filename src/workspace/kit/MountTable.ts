@@ -78,7 +78,8 @@ export const mountTable = (plan: MountPlan): Buffer => {
   // A mask above the workspace comes after it, so the workspace waits below the private /tmp and is bound at the end; so does what
   // commands reach beside it.
   const masked = plan.maskDirectories.some((path) => isBelow(w, path))
-  const reached = plan.privateTmp ? plan.reach.filter(({ at }) => outside(at)) : []
+  const places = plan.privateTmp ? [...plan.reach.entries()].filter(([, { at }]) => !isAtOrBelow(at, w)) : []
+  const reached = places.filter(([, { at }]) => outside(at))
   const waiting = staged(waitingPlace)
 
   if (plan.privateTmp) {
@@ -97,9 +98,11 @@ export const mountTable = (plan: MountPlan): Buffer => {
   const at = masked ? waiting : staged(w)
   if (plan.bindTree !== null) lines.push(line(plan.bindTree, at, "none", "bind,X-mount.mkdir"))
   else lines.push(line("overlay", at, "overlay", `X-mount.mkdir,${plan.overlayOptions ?? ""}`))
-  for (const [index, { at, flags, access }] of reached.entries()) {
+  for (const [index, { at, flags, access }] of places) {
     const bind = access === "read" ? ["bind", "ro", ...flags] : ["bind"]
-    lines.push(line(at, staged(reachPlace(index)), "none", [...bind, "X-mount.mkdir"].join(",")))
+    // Below the private /tmp nothing lies above it that would hide it.
+    const place = inTmp(at) ? at : reachPlace(index)
+    lines.push(line(at, staged(place), "none", [...bind, "X-mount.mkdir"].join(",")))
   }
   for (const { at, flags } of plan.readOnlyMounts) {
     // `mount -a` passes over a target spelled "/".
@@ -122,13 +125,13 @@ export const mountTable = (plan: MountPlan): Buffer => {
   if (plan.privateTmp) lines.push(line(plan.stage, "/tmp", "none", "rbind"))
   for (const path of plan.maskDirectories) {
     // A mask above the workspace must let its mount point be made.
-    const holds = isBelow(w, path) || reached.some(({ at }) => isBelow(at, path))
+    const holds = isBelow(w, path) || reached.some(([, { at }]) => isBelow(at, path))
     const options = holds ? "size=64k,mode=755" : "size=4k,mode=000,ro"
     if (outside(path)) lines.push(line(ours, path, "tmpfs", options))
   }
   for (const path of plan.maskFiles) if (outside(path)) lines.push(line("/dev/null", path, "none", nodeBind))
   // A bind of a read-only mount is read-only.
-  for (const [index, { at }] of reached.entries()) lines.push(line(reachPlace(index), at, "none", "bind,X-mount.mkdir"))
+  for (const [index, { at }] of reached) lines.push(line(reachPlace(index), at, "none", "bind,X-mount.mkdir"))
   if (masked) lines.push(line(waitingPlace, w, "none", "bind,X-mount.mkdir"))
   return toBytes(lines.join(""))
 }

@@ -7,6 +7,7 @@
  */
 import type { TreePath } from "../../base/PathBytes.ts"
 import type { ImportNote, Manifest, MergeConflict, Projection } from "../WorkspaceValues.ts"
+import type { CommitTree } from "./CommitTree.ts"
 import type { MadeTree } from "./StorePort.ts"
 import type { TreeChange } from "./Tree.ts"
 
@@ -83,6 +84,8 @@ export interface MergeInput {
   readonly base: Snapshot
   readonly ours: Snapshot
   readonly theirs: Snapshot
+  /** What the kit knows of each beside the contents: exact modes, times, empty directories. */
+  readonly trees: { readonly base: CommitTree; readonly ours: CommitTree; readonly theirs: CommitTree }
   readonly signal: AbortSignal
 }
 

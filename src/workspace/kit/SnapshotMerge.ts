@@ -65,6 +65,11 @@ export const mergeKept = async (
     base: snapshotOf(base),
     ours: snapshotOf(ours),
     theirs: snapshotOf(theirs),
+    trees: {
+      base: await store.treeOf(base.id),
+      ours: await store.treeOf(ours.id),
+      theirs: await store.treeOf(theirs.id)
+    },
     signal: scope.signal
   })
   if (merged.kind === "conflict") {

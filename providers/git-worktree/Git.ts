@@ -1,0 +1,170 @@
+/**
+ * How this provider runs git: argv without a shell, an allow-listed environment, and none of the machine's settings.
+ * Promise: no hook, filter, file-system monitor, prompt, transport or garbage collection is started by a command of ours, whatever the
+ * configuration of the repository says; a command that is cancelled or whose reader gives up is ended. Rules: GW2, W4, W17.
+ */
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import type { Readable, Writable } from "node:stream"
+import { gitEnvironment } from "../../src/base/Command.ts"
+import { FileSystemFailure, Unavailable } from "../../src/workspace/WorkspaceError.ts"
+
+/** The first version with `merge-tree --write-tree` and `cat-file -z`. */
+export const oldestGit = [2, 38] as const
+
+const settings: readonly string[] = [
+  "core.hooksPath=/dev/null",
+  "core.fsmonitor=false",
+  "core.attributesFile=/dev/null",
+  "core.excludesFile=/dev/null",
+  "core.protectHFS=false",
+  "core.protectNTFS=false",
+  "core.alternateRefsCommand=true",
+  "gc.auto=0",
+  "maintenance.auto=0",
+  "protocol.allow=never",
+  "safe.directory=*",
+  "worktree.useRelativePaths=false",
+  "advice.graftFileDeprecated=false"
+]
+
+const environment = (): Record<string, string> => ({
+  ...gitEnvironment(),
+  GIT_ALLOW_PROTOCOL: "none",
+  GIT_ATTR_NOSYSTEM: "1",
+  GIT_NO_LAZY_FETCH: "1",
+  GIT_NO_REPLACE_OBJECTS: "1",
+  GIT_AUTHOR_NAME: "coppice",
+  GIT_AUTHOR_EMAIL: "coppice@localhost",
+  GIT_COMMITTER_NAME: "coppice",
+  GIT_COMMITTER_EMAIL: "coppice@localhost"
+})
+
+export interface GitOptions {
+  /** The repository; found from `cwd` when absent. */
+  readonly gitDir?: string
+  readonly cwd?: string
+  readonly env?: Readonly<Record<string, string>>
+  readonly settings?: readonly string[]
+  readonly signal?: AbortSignal
+}
+
+export interface RunningGit {
+  readonly stdin: Writable
+  readonly stdout: Readable
+  /** When it has ended: what it said on stderr. Rejects when it failed. */
+  readonly ended: Promise<string>
+  readonly stop: () => void
+}
+
+/** A command's own first line, without what it names of this machine. */
+const firstLine = (stderr: string): string =>
+  (stderr.split("\n").find((line) => line.trim() !== "") ?? "").replace(/'?\/[^\s':]+'?/g, "…").slice(0, 200)
+
+/** What a failed command comes to. A full disk is told as such. */
+const gitFailed = (command: string, stderr: string): Unavailable | FileSystemFailure =>
+  /No space left on device|Disk quota exceeded/.test(stderr)
+    ? new FileSystemFailure({
+        message: `git ${command} found no room on the disk.`,
+        remedy:
+          "Free space on the disk that holds the store, then repeat the same call; nothing acknowledged was lost.",
+        syscallCode: "ENOSPC"
+      })
+    : new Unavailable({
+        message: `git ${command} failed: ${firstLine(stderr)}`,
+        remedy: "Look at what git says, put it right, then repeat the same call; nothing was half done.",
+        what: `git ${command}`,
+        missing: [firstLine(stderr)]
+      })
+
+const missing = (): Unavailable =>
+  new Unavailable({
+    message: "The program git could not be started.",
+    remedy: `Install git ${oldestGit.join(".")} or newer and make sure that it is on PATH.`,
+    what: "git",
+    missing: ["git"]
+  })
+
+/** Starts git with pipes. */
+export const startGit = (args: readonly string[], options: GitOptions = {}): RunningGit => {
+  const child = spawn(
+    "git",
+    [
+      ...[...settings, ...(options.settings ?? [])].flatMap((setting) => ["-c", setting]),
+      ...(options.gitDir === undefined ? [] : [`--git-dir=${options.gitDir}`]),
+      ...args
+    ],
+    {
+      ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+      ...(options.signal === undefined ? {} : { signal: options.signal, killSignal: "SIGKILL" as const }),
+      env: { ...environment(), ...options.env },
+      stdio: ["pipe", "pipe", "pipe"]
+    }
+  )
+  let stderr = ""
+  child.stderr.setEncoding("latin1").on("data", (text: string) => {
+    if (stderr.length < 65_536) stderr += text
+  })
+  // Who reads or writes learns of the end by `ended`.
+  child.stdin.on("error", () => {})
+  child.stdout.on("error", () => {})
+  const ended = new Promise<string>((resolve, reject) => {
+    child.on("error", (error: NodeJS.ErrnoException) =>
+      reject(error.code === "ENOENT" || error.code === "EACCES" ? missing() : error)
+    )
+    child.on("close", (code) => (code === 0 ? resolve(stderr) : reject(gitFailed(args[0] ?? "", stderr))))
+  })
+  ended.catch(() => {})
+  return { stdin: child.stdin, stdout: child.stdout, ended, stop: () => void child.kill("SIGKILL") }
+}
+
+/** Writes with the reader's pace; false when nobody reads any more. */
+export const send = async (to: Writable, bytes: Uint8Array | string): Promise<boolean> => {
+  if (to.destroyed) return false
+  if (!to.write(bytes)) await Promise.race([once(to, "drain"), once(to, "close")]).catch(() => undefined)
+  return !to.destroyed
+}
+
+/** Runs a command whose output fits in memory. */
+export const git = async (
+  args: readonly string[],
+  options: GitOptions & { readonly input?: Uint8Array | string } = {}
+): Promise<Buffer> => {
+  const running = startGit(args, options)
+  running.stdin.end(options.input ?? "")
+  const parts: Buffer[] = []
+  for await (const part of running.stdout) parts.push(part as Buffer)
+  await running.ended
+  return Buffer.concat(parts)
+}
+
+/** The same as text without the last line feed; undefined when git says no. */
+export const ask = async (args: readonly string[], options: GitOptions = {}): Promise<string | undefined> => {
+  try {
+    return (await git(args, options)).toString("utf8").replace(/\n$/, "")
+  } catch (error) {
+    if (error instanceof Unavailable && error.what !== "git") return undefined
+    throw error
+  }
+}
+
+/** The output of one command as the input of another. */
+export const pipeGit = async (
+  from: { readonly args: readonly string[]; readonly options: GitOptions; readonly input: string },
+  into: { readonly args: readonly string[]; readonly options: GitOptions }
+): Promise<void> => {
+  const source = startGit(from.args, from.options)
+  const target = startGit(into.args, into.options)
+  target.stdout.resume()
+  source.stdin.end(from.input)
+  try {
+    for await (const part of source.stdout) if (!(await send(target.stdin, part as Buffer))) break
+    await source.ended
+    target.stdin.end()
+    await target.ended
+  } catch (error) {
+    target.stop()
+    source.stop()
+    throw error
+  }
+}

@@ -1,0 +1,147 @@
+/**
+ * What an attempt committed, staged or stashed inside its worktree: kept by id, beside the states.
+ * Promise: every object that its git directory alone holds is kept before that directory goes, also what a rebase left behind; nothing of it
+ * enters the user's repository; no configuration that an attempt could write is obeyed. Rules: GW2, GW4, W17; C32.
+ */
+import { existsSync, lstatSync, readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { crashPoint } from "../../src/base/CrashPoint.ts"
+import { flushRepository } from "./Durable.ts"
+import { git, pipeGit, type GitOptions } from "./Git.ts"
+import type { IndexEntry } from "./GitIndex.ts"
+import { type GitState, isId, loggedIds } from "./GitState.ts"
+import { openInside, type Project } from "./Project.ts"
+import { flushed } from "./StateWriter.ts"
+
+const isDirectory = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+
+/** Ids of the objects that lie in this directory itself. */
+const objectsIn = async (objects: string, options: GitOptions): Promise<readonly string[]> => {
+  if (!isDirectory(objects)) return []
+  const ids: string[] = []
+  for (const two of readdirSync(objects)) {
+    if (!/^[0-9a-f]{2}$/.test(two) || !isDirectory(join(objects, two))) continue
+    for (const rest of readdirSync(join(objects, two))) if (isId(two + rest)) ids.push(two + rest)
+  }
+  const packs = join(objects, "pack")
+  for (const name of isDirectory(packs) ? readdirSync(packs) : []) {
+    if (!name.endsWith(".idx") || !lstatSync(join(packs, name)).isFile()) continue
+    const lines = (await git(["show-index"], { ...options, input: readFileSync(join(packs, name)) })).toString("latin1")
+    for (const line of lines.split("\n")) {
+      const id = line.split(" ")[1]
+      if (id !== undefined) ids.push(id)
+    }
+  }
+  return ids
+}
+
+/** Which of them a repository does not have. */
+const lacking = async (ids: readonly string[], options: GitOptions): Promise<readonly string[]> => {
+  if (ids.length === 0) return []
+  const lines = await git(["cat-file", "--batch-check=%(objectname)"], { ...options, input: `${ids.join("\n")}\n` })
+  return lines
+    .toString("latin1")
+    .split("\n")
+    .flatMap((line) => (line.endsWith(" missing") ? [line.slice(0, -" missing".length)] : []))
+}
+
+export const lackingIn = (gitDir: string, ids: readonly string[]): Promise<readonly string[]> =>
+  lacking(ids, { gitDir })
+
+/** Every id that the state of a git directory names. */
+const namedIds = (state: GitState): ReadonlySet<string> =>
+  new Set([state.head, ...state.refs.values(), ...indexIds(state.index ?? [])].filter((id) => isId(id)))
+
+/** A commit of a submodule lies elsewhere. */
+const indexIds = (index: readonly IndexEntry[]): readonly string[] =>
+  index.filter((entry) => entry.mode !== 0o160000 && !entry.intentToAdd).map((entry) => entry.id)
+
+/** Takes over whatever objects lie in a git directory of a workspace and in no repository of ours or the user's. Alone in the project. */
+export const keepObjects = async (project: Project, gitDirectory: string, flush: boolean): Promise<void> => {
+  const objects = join(gitDirectory, "objects")
+  const ids = await objectsIn(objects, { gitDir: project.states })
+  if (ids.length === 0) return
+  await openInside(project)
+  const wanted = await lacking(ids, { gitDir: project.inside })
+  if (wanted.length === 0) return
+  await pipeGit(
+    {
+      args: ["pack-objects", "--stdout", "-q", "--delta-base-offset"],
+      // The repository is ours, the objects are theirs: see this file's promise.
+      options: { gitDir: project.states, env: { GIT_OBJECT_DIRECTORY: objects } },
+      input: `${wanted.join("\n")}\n`
+    },
+    { args: ["index-pack", "--stdin"], options: { gitDir: project.inside, settings: flushed(flush) } }
+  )
+  crashPoint("gitWorktree.keep.inside")
+}
+
+/** Objects of the user's repository that only his index names: it may drop them when he commits. */
+export const keepStaged = async (
+  project: Project,
+  state: GitState,
+  sourceGitDir: string,
+  flush: boolean
+): Promise<void> => {
+  const wanted = await lacking(indexIds(state.index ?? []), { gitDir: project.states })
+  const there = new Set(await lacking(wanted, { gitDir: sourceGitDir }))
+  const staged = [...new Set(wanted.filter((id) => !there.has(id)))]
+  if (staged.length === 0) return
+  await openInside(project)
+  await pipeGit(
+    {
+      args: ["pack-objects", "--stdout", "-q", "--delta-base-offset"],
+      options: { gitDir: sourceGitDir },
+      input: `${staged.join("\n")}\n`
+    },
+    { args: ["index-pack", "--stdin"], options: { gitDir: project.inside, settings: flushed(flush) } }
+  )
+}
+
+/** Brings to a git directory of ours what its state names and what it does not reach. */
+export const bringObjects = async (project: Project, state: GitState, gitDirectory: string): Promise<void> => {
+  if (!existsSync(project.inside)) return
+  const missing = await lacking([...namedIds(state)], { gitDir: gitDirectory })
+  const away = new Set(await lacking(missing, { gitDir: project.inside }))
+  const wanted = missing.filter((id) => !away.has(id))
+  if (wanted.length === 0) return
+  await pipeGit(
+    {
+      args: ["pack-objects", "--revs", "--local", "--stdout", "-q", "--delta-base-offset"],
+      options: { gitDir: project.inside },
+      input: `${wanted.join("\n")}\n--not\n${project.base}\n`
+    },
+    { args: ["index-pack", "--stdin"], options: { gitDir: gitDirectory, settings: ["core.fsync=none"] } }
+  )
+}
+
+/**
+ * Names what a workspace leaves behind in the repository of its project: `refs/coppice/inside/WORKSPACE/…`. What the user's repository
+ * had at the import is not named again.
+ */
+export const nameWhatIsLeft = async (
+  project: Project,
+  workspace: string,
+  state: GitState,
+  gitDirectory: string,
+  flush: boolean
+): Promise<void> => {
+  if (!existsSync(project.inside)) return
+  const below = `refs/coppice/inside/${workspace}`
+  const names = new Map<string, string>()
+  if (isId(state.head)) names.set(`${below}/HEAD`, state.head)
+  for (const [name, id] of state.refs) if (isId(id)) names.set(`${below}/${name}`, id)
+  for (const id of loggedIds(gitDirectory)) names.set(`${below}/left/${id}`, id)
+  const ids = [...new Set(names.values())]
+  const away = new Set(await lacking(ids, { gitDir: project.inside }))
+  const made = new Set(existsSync(project.commonDir) ? await lacking(ids, { gitDir: project.commonDir }) : ids)
+  const named = [...names].filter(([, id]) => made.has(id) && !away.has(id))
+  if (named.length === 0) return
+  const input = named.map(([name, id]) => `update ${name} ${id}\n`).join("")
+  await git(["update-ref", "--stdin"], { gitDir: project.inside, input, settings: flushed(flush) })
+  if (flush)
+    flushRepository(
+      project.inside,
+      named.map(([name]) => name)
+    )
+}

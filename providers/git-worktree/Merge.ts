@@ -1,0 +1,206 @@
+/**
+ * Three states into one, by `git merge-tree` over what is kept, and what git knows nothing of beside it.
+ * Promise: text by lines up to 1 MiB, renames followed; a time never conflicts, equal bytes never conflict, a mode merges apart from the
+ * content, an empty directory is merged like an entry; every conflict is told, and then nothing else. Rules: W10, K2, GW2; 04 L4.
+ */
+import { closeSync, mkdirSync, openSync, writeSync } from "node:fs"
+import { join } from "node:path"
+import { compare, type TreePath } from "../../src/base/PathBytes.ts"
+import type { KeptEntry } from "../../src/workspace/kit/CommitTree.ts"
+import type { MergeInput, Merged } from "../../src/workspace/kit/SnapshotBackend.ts"
+import type { TreeChange } from "../../src/workspace/kit/Tree.ts"
+import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
+import { blobs } from "./Blobs.ts"
+import { conflictsOf, inOrder, modeConflicts, type Sides, sidesOf } from "./Conflicts.ts"
+import { git, type GitOptions, startGit } from "./Git.ts"
+import { readMergeOutput } from "./MergeOutput.ts"
+import type { Project } from "./Project.ts"
+import { type KeptFile, listFiles, listState, refOf } from "./States.ts"
+
+const emptyTree = {
+  sha1: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+  sha256: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
+} as const
+
+/** Contents up to this size are handed over in memory. */
+const inMemory = 1 << 20
+
+/** Exit codes 0 and 1 are answers. */
+const mergeTree = async (ours: string, theirs: string, options: GitOptions): Promise<Buffer> => {
+  const running = startGit(["merge-tree", "--write-tree", "-z", "--messages", ours, theirs], {
+    ...options,
+    settings: ["core.bigFileThreshold=1m", "merge.directoryRenames=false", "merge.renames=true", "merge.renameLimit=0"]
+  })
+  running.stdin.end()
+  const parts: Buffer[] = []
+  for await (const part of running.stdout) parts.push(part as Buffer)
+  const output = Buffer.concat(parts)
+  if (!/^[0-9a-f]{40,64}\0/.test(output.toString("latin1", 0, 65))) await running.ended
+  return output
+}
+
+type Mode = { readonly kind: "same" | "conflict" } | { readonly kind: "theirs"; readonly mode: number }
+
+/** A mode against its base; without one, both made it. */
+const mergeMode = (base: KeptEntry | undefined, ours: KeptEntry, theirs: KeptEntry): Mode => {
+  if (ours.mode === theirs.mode || theirs.mode === base?.mode) return { kind: "same" }
+  if (ours.mode === base?.mode) return { kind: "theirs", mode: theirs.mode }
+  return { kind: "conflict" }
+}
+
+interface Plan {
+  readonly removed: readonly TreePath[]
+  readonly put: readonly { readonly file: KeptFile; readonly mode: number; readonly mtimeNs: bigint }[]
+  readonly directories: readonly TreeChange[]
+  readonly modes: readonly TreePath[]
+}
+
+const parents = (path: TreePath): readonly TreePath[] => {
+  const found: TreePath[] = []
+  for (let at = path.lastIndexOf("/"); at > 0; at = path.lastIndexOf("/", at - 1)) found.push(path.slice(0, at))
+  return found
+}
+
+/** What has to be done to `ours`, so that it holds `merged`. */
+const planOf = (sides: Sides, merged: readonly KeptFile[], now: bigint): Plan => {
+  const { base, ours, theirs } = sides
+  const wanted = new Map(merged.map((file) => [file.path, file]))
+  const modes: TreePath[] = []
+  const put: Plan["put"][number][] = []
+  for (const file of merged) {
+    const { path, id, kind } = file
+    const [before, mine, other] = [base, ours, theirs].map(({ tree }) => tree.entry(path))
+    const bothFiles = mine?.type === "file" && other?.type === "file"
+    const mode = bothFiles ? mergeMode(before?.type === "file" ? before : undefined, mine, other) : undefined
+    if (mode?.kind === "conflict") modes.push(path)
+    const own = ours.files.get(path)
+    const changes = own?.id !== id || (own.kind === "link") !== (kind === "link")
+    if (!changes && mode?.kind !== "theirs") continue
+    const isTheirs = theirs.files.get(path)?.id === id
+    put.push({
+      file,
+      mode:
+        mode?.kind === "theirs"
+          ? mode.mode
+          : ((mine?.type === "file" ? mine.mode : undefined) ??
+            (other?.type === "file" ? other.mode : kind === "executable" ? 0o755 : 0o644)),
+      mtimeNs: isTheirs ? other!.mtimeNs : now
+    })
+  }
+  const removed = [...ours.files.keys()].filter((path) => !wanted.has(path))
+  const { directories, conflicts, gone } = planDirectories(sides, merged)
+  return { removed: [...removed, ...gone], put, directories, modes: [...modes, ...conflicts] }
+}
+
+/** Directories are entries too: also empty ones, and their modes. */
+const planDirectories = ({ base, ours, theirs }: Sides, merged: readonly KeptFile[]) => {
+  const needed = new Set(merged.flatMap(({ path }) => parents(path)))
+  const directories: TreeChange[] = []
+  const conflicts: TreePath[] = []
+  const gone: TreePath[] = []
+  const isDirectory = (entry: KeptEntry | undefined): entry is KeptEntry => entry?.type === "directory"
+  const paths = new Set([...ours.tree.entries, ...theirs.tree.entries].filter(isDirectory).map(({ path }) => path))
+  const files = new Set(merged.map(({ path }) => path))
+  for (const path of [...paths].toSorted(compare)) {
+    const [before, mine, other] = [base, ours, theirs].map(({ tree }) => tree.entry(path))
+    const here = isDirectory(mine)
+    const there = isDirectory(other)
+    const stays = needed.has(path) || (here && there) || (!isDirectory(before) && !files.has(path))
+    if (here && !stays) gone.push(path)
+    if (!here && there && stays) {
+      directories.push({ op: "putDirectory", path, mode: other.mode, mtimeNs: other.mtimeNs, replace: false })
+    }
+    if (!here || !there) continue
+    const mode = mergeMode(isDirectory(before) ? before : undefined, mine, other)
+    if (mode.kind === "conflict") conflicts.push(path)
+    if (mode.kind === "theirs") {
+      directories.push({ op: "putDirectory", path, mode: mode.mode, mtimeNs: other.mtimeNs, replace: false })
+    }
+  }
+  return { directories, conflicts, gone }
+}
+
+/** Contents of the merged files: small ones in memory, others as files below `scratch`. */
+const changesOf = async (plan: Plan, options: GitOptions, states: string, scratch: string): Promise<TreeChange[]> => {
+  const changes: TreeChange[] = plan.removed.toSorted((a, b) => compare(b, a)).map((path) => ({ op: "remove", path }))
+  changes.push(...plan.directories)
+  let open: { readonly descriptor: number; readonly file: string } | undefined
+  try {
+    for await (const { index, bytes, last } of blobs(
+      states,
+      plan.put.map(({ file }) => file.id),
+      options
+    )) {
+      const { file, mode, mtimeNs } = plan.put[index]!
+      const { path } = file
+      if (file.kind === "link") {
+        changes.push({ op: "putSymlink", path, target: bytes.toString("latin1"), mtimeNs })
+        continue
+      }
+      if (open === undefined && last && bytes.length <= inMemory) {
+        changes.push({ op: "putFile", path, mode, mtimeNs, content: { bytes } })
+        continue
+      }
+      const at = join(scratch, String(index))
+      open ??= { descriptor: openSync(at, "wx", 0o600), file: at }
+      for (let from = 0; from < bytes.length; ) from += writeSync(open.descriptor, bytes, from)
+      if (!last) continue
+      closeSync(open.descriptor)
+      changes.push({
+        op: "putFile",
+        path,
+        mode,
+        mtimeNs,
+        content: { file: Buffer.from(open.file, "utf8").toString("latin1") }
+      })
+      open = undefined
+    }
+  } finally {
+    if (open !== undefined) closeSync(open.descriptor)
+  }
+  return changes
+}
+
+/** `scratch` does not exist; it is gone when the merge has failed, was in conflict, or is `done`. */
+export const mergeStates = async (project: Project, input: MergeInput, scratch: string): Promise<Merged> => {
+  const done = (): Promise<void> => removeTree(scratch)
+  mkdirSync(join(scratch, "objects"), { recursive: true, mode: 0o700 })
+  try {
+    const options: GitOptions = {
+      gitDir: project.states,
+      // Commits for the sake of the merge alone.
+      env: {
+        GIT_OBJECT_DIRECTORY: join(scratch, "objects"),
+        GIT_ALTERNATE_OBJECT_DIRECTORIES: join(project.states, "objects")
+      },
+      signal: input.signal
+    }
+    const commitOf = async (commit: string, onto: readonly string[]): Promise<string> => {
+      const listed = (await git(["ls-tree", refOf(commit), "state"], options)).toString("latin1")
+      const tree = /^040000 tree ([0-9a-f]+)\t/.exec(listed)?.[1] ?? emptyTree[project.algorithm]
+      const args = ["commit-tree", tree, ...onto.flatMap((id) => ["-p", id]), "-m", "merge"]
+      return (await git(args, options)).toString("latin1").trim()
+    }
+    const base = await commitOf(input.base.commit, [])
+    const ours = await commitOf(input.ours.commit, [base])
+    const theirs = await commitOf(input.theirs.commit, [base])
+    const output = readMergeOutput(await mergeTree(ours, theirs, options))
+    const filesAt = async (commit: string) => (await listState(project.states, refOf(commit), options)).files
+    const sides = sidesOf(input, {
+      base: await filesAt(input.base.commit),
+      ours: await filesAt(input.ours.commit),
+      theirs: await filesAt(input.theirs.commit)
+    })
+    const merged = await listFiles(project.states, output.tree, options)
+    const plan = planOf(sides, merged, BigInt(Date.now()) * 1_000_000n)
+    const conflicts = [...conflictsOf(output, sides), ...modeConflicts(plan.modes, sides)]
+    if (conflicts.length > 0) {
+      await done()
+      return { kind: "conflict", conflicts: inOrder(conflicts) }
+    }
+    return { kind: "clean", changes: await changesOf(plan, options, project.states, scratch), done }
+  } catch (error) {
+    await done()
+    throw error
+  }
+}
