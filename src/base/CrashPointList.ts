@@ -104,6 +104,13 @@ export const crashPoints = {
     "the next opening removes the rest"
   ),
 
+  // States of the reflink provider.
+  "reflink.keep.cloned": point("a state is cloned under its working name, not flushed", "the next opening removes it"),
+  "reflink.keep.synced": point("a state is durable under its working name", "the next opening removes it"),
+  "reflink.keep.placed": point("a state stands, no commit names it", "it is complete; the next opening drops it"),
+  "reflink.make.made": point("a workspace's tree is cloned, the caller has not heard", "its work directory is swept"),
+  "reflink.drop.renamed": point("a dropped state has a working name", "the next opening removes it"),
+
   // Cached layers.
   "layers.baseMade": point("the base directory is complete under its working name", "it is removed and made again"),
   "layers.markMade": point("a mark is written under its working name", "it is removed"),

@@ -21,6 +21,7 @@ export const faultPoints = [
   "refs.index.commit",
   "layerfs.compact.commit",
   "layerfs.import.remember",
+  "reflink.place",
   "layers.mark",
   "layers.place",
   "workspace.make",

@@ -1,5 +1,5 @@
 /**
- * A small real disk: an ext4 file system in a file, mounted through a loop device, filled up to what a test leaves free.
+ * A small real disk: a file system in a file, mounted through a loop device, filled up to what a test leaves free.
  * Promise: unmounted and removed after the test, whatever became of it.
  */
 import { execFileSync } from "node:child_process"
@@ -16,15 +16,23 @@ export interface SmallDisk {
   readonly remove: () => void
 }
 
-/** `bytes` is the size of the disk; ext4 takes some of it for itself. No journal, so that what is free is what is there. */
-export const smallDisk = (bytes: number): SmallDisk => {
+/** How each kind is made so that what is free is what is there: without a journal, or with data and metadata in one. XFS needs 300 MiB. */
+const makers = {
+  ext4: ["mkfs.ext4", "-q", "-O", "^has_journal", "-m", "0", "-N", "4096"],
+  btrfs: ["mkfs.btrfs", "-q", "--mixed"],
+  xfs: ["mkfs.xfs", "-q"]
+} as const
+
+/** `bytes` is the size of the disk, of which the file system takes some for itself. */
+export const smallDisk = (bytes: number, kind: keyof typeof makers = "ext4"): SmallDisk => {
   const root = fs.mkdtempSync("/var/tmp/coppice-disk-")
   const image = join(root, "image")
   const path = join(root, "disk")
   fs.mkdirSync(path)
   fs.closeSync(fs.openSync(image, "w"))
   fs.truncateSync(image, bytes)
-  execFileSync("mkfs.ext4", ["-q", "-O", "^has_journal", "-m", "0", "-N", "4096", image])
+  const [program, ...options] = makers[kind]
+  execFileSync(program, [...options, image], { stdio: ["ignore", "ignore", "pipe"] })
   execFileSync("mount", ["-o", "loop", image, path])
   const ballast = join(path, "ballast")
   const free = (): number => {

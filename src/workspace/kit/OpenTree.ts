@@ -100,6 +100,7 @@ const openRoot = (holder: Holder, at: TreePath): number =>
 /** Takes the files of a workspace away, and whatever else was set up for it. */
 export const removeWork = async (store: StorePort, id: string): Promise<void> => {
   const work = workOf(store, id)
+  await store.clear?.(treeOf(work))
   await removeTree(work)
   await store.unmake?.(id, treeOf(work))
 }

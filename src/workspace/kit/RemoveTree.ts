@@ -23,8 +23,8 @@ const deepest = 400
  * Removing what is not there is done already. The file `owner` of a workspace, which says who made it, goes last: by it a later
  * sweep knows what a process that was killed on the way has left.
  */
-export const removeTree = async (path: string): Promise<void> => {
-  const root = Buffer.from(path)
+export const removeTree = async (path: string | Buffer): Promise<void> => {
+  const root = typeof path === "string" ? Buffer.from(path) : path
   const raise = async (deep: Buffer): Promise<void> => {
     const name = Buffer.from(`.removing-${randomBytes(8).toString("hex")}`)
     await unlessGone(fs.rename(deep, Buffer.concat([root, slash, name])))

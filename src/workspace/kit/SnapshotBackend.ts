@@ -145,6 +145,13 @@ export interface SnapshotBackend {
    * it is what was kept, whatever its source does meanwhile.
    */
   readonly directoryOf?: (snapshot: Snapshot) => TreePath
+  /**
+   * False when what is kept of a state may have been changed since: all of it is then compared with its commit before a tree is made of it
+   * (L10). Absent where `make` checks what it hands out.
+   */
+  readonly isUntouched?: (snapshot: Snapshot) => Promise<boolean>
+  /** Takes away a tree that `make` made, where that is quicker than entry by entry; what it leaves, the kit removes. Idempotent. */
+  readonly clear?: (target: TreePath) => Promise<void>
   /** Files of a state, in the order of `paths`. Rejects with `ObjectDamaged` when what is kept is not what was kept, where it can tell. */
   readonly contents: (snapshot: Snapshot, paths: readonly TreePath[]) => AsyncIterable<Piece>
   /** The index of git that tells which files of a state are tracked, where the state has no `.git` of its own (W16). */

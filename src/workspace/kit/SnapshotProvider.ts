@@ -159,6 +159,7 @@ const portOf = (store: SnapshotStore, now: () => number): StorePort => {
       await refs.updateWorkspace(id, change)
     },
     workspaces: async (states) => refs.workspaces(states),
+    ...(backend.clear === undefined ? {} : { clear: (target) => backend.clear!(fromInput(target)) }),
     ...(backend.unmake === undefined
       ? {}
       : { unmake: (workspace, target) => backend.unmake!({ workspace, target: fromInput(target) }) }),

@@ -664,11 +664,26 @@ export class SnapshotStore {
       workspace,
       signal
     }
+    if ((await this.backend.isUntouched?.(input.snapshot)) === false) await this.#compareKept(commit, tree, signal)
     const made = await this.backend.make(input)
     if (this.backend.restores === "metadata") await restoreMetadata(input.target, tree, this.backend.ownNames ?? [])
     await this.backend.settle?.(input)
     crashPoint("kit.made")
     return made
+  }
+
+  /** All of a kept directory against what its commit says. Rejects with `ObjectDamaged`. */
+  async #compareKept(commit: CommitRow, tree: CommitTree, signal: AbortSignal): Promise<void> {
+    const snapshot = { project: commit.project, commit: commit.id }
+    const scope: CallScope = { signal, progress: () => undefined }
+    const at = this.backend.directoryOf!(snapshot)
+    const scanned = await this.#scanSource(at, new ImportNotes(), scope, { shownAs: at, apart: [] })
+    const files = tree.entries.filter((entry) => entry.type === "file").map((entry) => entry.path)
+    const contents = await this.#digests(snapshot, files, scope)
+    for (const file of scanned.files) file.id = contents.get(file.path)?.id
+    const kept = new CommitTree(this.#entriesOf(scanned, contents))
+    const same = files.length === scanned.files.length && (await digestOfTree(kept)) === commit.root
+    if (!same || !sameTimes(kept, tree)) throw damagedState(commit.id)
   }
 
   /** Runs `work` in a directory of its own that names its maker and is gone afterwards. */
@@ -687,7 +702,11 @@ export class SnapshotStore {
     return this.inScratch(async (scratch) => {
       const tree = path.join(scratch, "tree")
       await this.make(ref, tree, null, signal)
-      return work(tree, scratch)
+      try {
+        return await work(tree, scratch)
+      } finally {
+        await this.backend.clear?.(fromInput(tree))
+      }
     })
   }
 
@@ -796,6 +815,13 @@ const told = ({ message, name, at }: { readonly message?: string; readonly name?
   message: message ?? `Import ${name ?? ""}`,
   at
 })
+
+const damagedState = (commit: string): ObjectDamaged =>
+  new ObjectDamaged({
+    message: "What is kept of a commit was changed since, and is not what the commit says. Nothing was made of it.",
+    remedy: "Run verify to see what else is damaged; restore the store from a backup.",
+    object: commit
+  })
 
 export const damagedContent = (entry: KeptEntry): ObjectDamaged =>
   new ObjectDamaged({

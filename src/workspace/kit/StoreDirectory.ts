@@ -74,7 +74,7 @@ const checkWritable = (path: string): void => {
 }
 
 /** Makes one directory of the store, or checks the one that is there. */
-const makePrivateDirectory = (path: string): void => {
+export const makePrivateDirectory = (path: string): void => {
   try {
     mkdirSync(path, { mode: 0o700 })
   } catch (error) {

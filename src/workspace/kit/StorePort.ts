@@ -69,6 +69,8 @@ export interface StorePort {
   readonly rootMode: (commit: string) => Promise<{ readonly mode: number; readonly mtimeNs: bigint }>
   /** Writes the whole tree into `target`, which must not exist, for a workspace or for a layer; it is complete when the call returns. */
   readonly materialise: (commit: string, target: string, workspace: string | null) => Promise<MadeTree>
+  /** Takes away a tree that `materialise` made, where that is quicker than entry by entry; what it leaves is removed as ever. */
+  readonly clear?: (target: string) => Promise<void>
   /** After the files of such a workspace are gone, also those of a process that was killed: what else was set up for it goes. */
   readonly unmake?: (workspace: string, target: string) => Promise<void>
   /** Before they go: what only they reach is kept (GW4). */
