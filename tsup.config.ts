@@ -27,6 +27,8 @@ export default defineConfig([
       session: "src/session/index.ts",
       host: "src/host/index.ts",
       workspace: "src/workspace/index.ts",
+      "provider-kit": "src/workspace/kit/index.ts",
+      "grep-worker": "src/workspace/kit/grepWorker.ts",
       explore: "src/explore/index.ts",
       evaluator: "src/evaluator/index.ts",
       assembly: "src/assembly/index.ts",

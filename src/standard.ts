@@ -124,7 +124,9 @@ export const standard = (
         const module = yield* registry
           .loadWorkspaces(wanted, "first use of a workspace")
           .pipe(Effect.catchTag("UnknownProvider", Effect.die), Effect.mapError(unusable))
-        return yield* module.openWorkspaces({ store: directory, ...quota })
+        return yield* module
+          .openWorkspaces({ store: directory, ...quota })
+          .pipe(Effect.catchTag("StoreOptionInvalid", (invalid) => Effect.fail(unusableOption(invalid))))
       })
       const chosen = wanted === "layerfs" ? layerfs : wanted === "git-worktree" ? gitWorktree : plugin
       const provider = yield* lazyWorkspaces(

@@ -16,6 +16,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { ByteSize } from "../base/ByteSize.ts"
 import { errorFields } from "../base/CoppiceError.ts"
+import type { StoreOptionInvalid } from "../workspace/WorkspaceError.ts"
 import type { StoreError, WorkspaceProvider } from "../workspace/WorkspaceProvider.ts"
 
 /** The contracts that an application's provider may implement, each with the version that this Coppice speaks. */
@@ -38,14 +39,14 @@ export interface WorkspacePluginModule {
   readonly coppice: PluginFacts
   /**
    * Opens the provider in a scope; its files belong below `store`, which exists and is private. Caps of the preset are handed
-   * on: a provider that cannot keep one fails, it does not pass over it.
+   * on: a provider that cannot keep one fails with `StoreOptionInvalid`, it does not pass over it.
    */
   readonly openWorkspaces: (options: {
     readonly store: string
     readonly storeQuota?: ByteSize
     readonly projectQuota?: ByteSize
     readonly cacheLimit?: ByteSize
-  }) => Effect.Effect<WorkspaceProvider, StoreError, Scope.Scope>
+  }) => Effect.Effect<WorkspaceProvider, StoreError | StoreOptionInvalid, Scope.Scope>
 }
 
 /** A workspace provider as an application registers it. `load` is called when it is first used, and not before. */

@@ -93,7 +93,7 @@ test("the README shows the embedding example word for word", () => {
   expect(readFileSync(join(root, "README.md"), "utf8")).toContain(`\`\`\`ts\n${example.trimEnd()}\n\`\`\``)
 })
 
-const typeCheck = (project: string, file: string, skipLibCheck: boolean) => {
+const typeCheck = (project: string, file: string, skipLibCheck: boolean, more: object = {}) => {
   const compilerOptions = {
     noEmit: true,
     strict: true,
@@ -101,7 +101,8 @@ const typeCheck = (project: string, file: string, skipLibCheck: boolean) => {
     target: "es2023",
     lib: ["es2023", "esnext.disposable"],
     skipLibCheck,
-    types: ["node"]
+    types: ["node"],
+    ...more
   }
   writeFileSync(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, files: [file] }))
   const tsc = join(root, "node_modules", ".bin", "tsc")
@@ -183,3 +184,29 @@ test("L8 the published build holds no crash point and no fault point", () => {
   )
   expect(guilty).toEqual([])
 })
+
+test("V3 K1 K2 K3 K4 W1 P2 P9 a provider of somebody else's, from another directory, is used by a preset and passes the whole suite", () => {
+  const own = join(app, "provider")
+  cpSync(join(root, "examples", "bring-your-own-provider"), own, { recursive: true })
+  for (const file of ["provider.ts", "use.ts", "conformance.test.ts", "worker.ts"]) {
+    const compilerOptions = { allowImportingTsExtensions: true }
+    expect({ file, ...typeCheck(app, join("provider", file), true, compilerOptions) }).toEqual({
+      file,
+      stdout: "",
+      status: 0
+    })
+  }
+  const node = (args: readonly string[]) =>
+    spawnSync(process.execPath, args, { cwd: own, encoding: "utf8", env: { ...process.env, CONFORMANCE_PLACE: app } })
+  const used = node(["use.ts", join(app, "source"), join(app, "used")])
+  expect(used.stderr).toBe("")
+  expect(used.stdout).toContain("provider: 'tarballs 1.0.0, from the application'")
+  expect(used.stdout).toContain("changed: [ 'added note.txt' ]")
+  const suite = node(["--test", "--test-reporter=tap", "conformance.test.ts"])
+  const counts = Object.fromEntries(
+    [...suite.stdout.matchAll(/^# (pass|fail|skipped) (\d+)$/gm)].map(([, name, n]) => [name!, Number(n)])
+  )
+  expect(suite.stdout.match(/^not ok.*$/gm) ?? []).toEqual([])
+  expect({ status: suite.status, fail: counts["fail"] }).toEqual({ status: 0, fail: 0 })
+  expect(counts["pass"]).toBeGreaterThan(60)
+}, 900_000)
