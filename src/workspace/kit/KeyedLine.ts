@@ -6,10 +6,8 @@ export class KeyedLine {
     const before = this.#last.get(key) ?? Promise.resolve()
     const turn = before.then(work, work)
     this.#last.set(key, turn)
-    const done = (): void => {
+    return turn.finally(() => {
       if (this.#last.get(key) === turn) this.#last.delete(key)
-    }
-    turn.then(done, done)
-    return turn
+    })
   }
 }

@@ -8,6 +8,7 @@ import type { MergeOptions, MergeOutcome } from "../WorkspaceValues.ts"
 import { leftBehind } from "./Moves.ts"
 import { headMoved } from "./Refusals.ts"
 import type { CommitRow } from "./RefStore.ts"
+import type { SnapshotCheckpoints } from "./SnapshotCheckpoints.ts"
 import type { CallScope, SnapshotStore } from "./SnapshotStore.ts"
 
 interface MergeRequest {
@@ -39,12 +40,13 @@ const baseOf = async (store: SnapshotStore, ours: CommitRow, theirs: CommitRow, 
 /** Rejects with `RefNotFound`, `HeadMoved`, `MoveRefused` and what the backend's merge rejects with. */
 export const mergeKept = async (
   store: SnapshotStore,
+  checkpoints: SnapshotCheckpoints,
   request: MergeRequest,
   scope: CallScope
 ): Promise<MergeOutcome> => {
   const { options, at } = request
   const operationId = options.operationId ?? newId("operation")
-  const repeated = store.answered(operationId, request.into)
+  const repeated = checkpoints.answered(operationId, request.into)
   const branch = store.branch(request.into)
   const theirs = store.resolve(request.from)
   if (repeated !== undefined && repeated.outcome === "committed") {
@@ -89,7 +91,7 @@ export const mergeKept = async (
       live: false,
       at
     }
-    const outcome = await store.mergeChanges(commit, { ours, theirs, changes }, scope)
+    const outcome = await checkpoints.mergeChanges(commit, { ours, theirs, changes }, scope)
     const { root, changedPaths } = outcome
     return { ...common, commit: outcome.commit, root, changedPaths }
   } finally {

@@ -36,6 +36,8 @@ import { ProgressMeter } from "./ProgressMeter.ts"
 import type { BranchRow, CommitRow } from "./RefStore.ts"
 import { settle } from "./Settle.ts"
 import type { SnapshotBackend } from "./SnapshotBackend.ts"
+import { SnapshotCheckpoints } from "./SnapshotCheckpoints.ts"
+import { SnapshotImports } from "./SnapshotImports.ts"
 import { diffKept } from "./SnapshotDiff.ts"
 import { exportKept, patchOfKept } from "./SnapshotExport.ts"
 import { mergeKept } from "./SnapshotMerge.ts"
@@ -139,7 +141,7 @@ const manifestOf = ({ backend, durability }: SnapshotStore): Manifest => ({
   durability
 })
 
-const portOf = (store: SnapshotStore, now: () => number): StorePort => {
+const portOf = (store: SnapshotStore, checkpoints: SnapshotCheckpoints, now: () => number): StorePort => {
   const quiet = (): CallScope => ({ signal: new AbortController().signal, progress: () => undefined })
   const { refs, backend } = store
   return {
@@ -151,9 +153,9 @@ const portOf = (store: SnapshotStore, now: () => number): StorePort => {
     rootMode: async (commit) => (await store.treeOf(store.resolve(commit).id)).entry("")!,
     materialise: (commit, target, workspace) => store.make(commit, target, workspace, new AbortController().signal),
     fork: (from, name, operationId) => forkFrom(refs, { from, name, operationId }),
-    checkpoint: (request) => store.checkpoint({ ...request, at: now() }, quiet()),
+    checkpoint: (request) => checkpoints.checkpoint({ ...request, at: now() }, quiet()),
     grepTexts: (input) => store.thread.find(input),
-    preview: (base, harvest) => store.preview(base, harvest),
+    preview: (base, harvest) => checkpoints.preview(base, harvest),
     putWorkspace: (row) => refs.putWorkspace(row),
     updateWorkspace: async (id, change) => {
       await refs.updateWorkspace(id, change)
@@ -171,6 +173,8 @@ const portOf = (store: SnapshotStore, now: () => number): StorePort => {
 
 const providerOver = (store: SnapshotStore, now: () => number): WorkspaceProvider => {
   const { refs, backend } = store
+  const imports = new SnapshotImports(store)
+  const checkpoints = new SnapshotCheckpoints(store)
   const manifest = manifestOf(store)
   const branchInfo = (row: BranchRow): BranchInfo => ({ ...row, durability: store.durability })
   const probe = async (): Promise<Probe> => {
@@ -180,7 +184,7 @@ const providerOver = (store: SnapshotStore, now: () => number): WorkspaceProvide
     return { ready: missing.length === 0, projections: [here], missing: [...missing, ...spaces] }
   }
   const projections = makeProjections({
-    store: portOf(store, now),
+    store: portOf(store, checkpoints, now),
     layers: null,
     directory: backend.projection,
     manifest,
@@ -220,7 +224,7 @@ const providerOver = (store: SnapshotStore, now: () => number): WorkspaceProvide
 
     createEmpty: (options = {}) =>
       called("createEmpty", (scope) =>
-        store.createEmpty({ name: options.name ?? "empty", operationId: newId("operation"), at: now() }, scope)
+        imports.createEmpty({ name: options.name ?? "empty", operationId: newId("operation"), at: now() }, scope)
       ),
     importDirectory: (options) =>
       scoped((scope) => {
@@ -231,7 +235,7 @@ const providerOver = (store: SnapshotStore, now: () => number): WorkspaceProvide
           operationId: options.operationId ?? newId("operation"),
           at: now()
         }
-        return store.importDirectory(input, scope)
+        return imports.importDirectory(input, scope)
       }, options.onProgress),
     fork: (from, options = {}) =>
       called("fork", async () =>
@@ -309,7 +313,7 @@ const providerOver = (store: SnapshotStore, now: () => number): WorkspaceProvide
 
     applyTo: (branch, operations, options = {}) =>
       called("applyTo", (scope) =>
-        store.applyTo(
+        checkpoints.applyTo(
           {
             branch,
             operations,
@@ -324,7 +328,7 @@ const providerOver = (store: SnapshotStore, now: () => number): WorkspaceProvide
     merge: (from, into, options = {}) =>
       backend.merge === undefined
         ? unsupported("merge")
-        : called("merge", (scope) => mergeKept(store, { from, into, options, at: now() }, scope)),
+        : called("merge", (scope) => mergeKept(store, checkpoints, { from, into, options, at: now() }, scope)),
 
     candidate: (ref, { environment, parent }) =>
       called("candidate", () => {
