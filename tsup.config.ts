@@ -36,6 +36,7 @@ export default defineConfig([
       "providers-layerfs": "providers/layerfs/index.ts",
       "layerfs-worker": "providers/layerfs/worker.ts",
       "providers-git-worktree": "providers/git-worktree/index.ts",
+      "providers-reflink": "providers/reflink/index.ts",
       "providers-host-process": "providers/host-process/index.ts",
       "providers-authority-sqlite": "providers/authority-sqlite/index.ts"
     },

@@ -21,7 +21,7 @@ import { Authority } from "./governance/Authority.ts"
 import { workModule } from "./governance/WorkModule.ts"
 import type { CommandHosts } from "./host/CommandHosts.ts"
 import { sessionModule } from "./session/Binding.ts"
-import { type StoreOptionInvalid, Unavailable } from "./workspace/WorkspaceError.ts"
+import { StoreOptionInvalid, Unavailable } from "./workspace/WorkspaceError.ts"
 import { Workspaces } from "./workspace/WorkspaceProvider.ts"
 
 export { Assembly, type AssemblyReport } from "./assembly/Assembly.ts"
@@ -34,10 +34,10 @@ export interface StandardOptions {
   /** The project that the store is for; the working directory when absent. */
   readonly project?: string
   /**
-   * Which workspace provider the application asks for: `layerfs`, `git-worktree`, or the name of one of `plugins`; `off` answers every workspace
-   * call with what to switch on.
+   * Which workspace provider the application asks for: `layerfs`, `git-worktree`, `reflink` (a store on btrfs or XFS), or the name of one of
+   * `plugins`; `off` answers every workspace call with what to switch on.
    */
-  readonly workspaces?: "layerfs" | "git-worktree" | "off" | (string & {})
+  readonly workspaces?: "layerfs" | "git-worktree" | "reflink" | "off" | (string & {})
   /** Providers of the application's own. Registering one loads nothing of it; only the one that `workspaces` names is ever used. */
   readonly plugins?: readonly WorkspacePlugin[]
   /** What the workspace store may hold at most: bytes, or text such as `"2 GiB"`. Beyond it, calls are `StoreQuotaExceeded` (W15). */
@@ -67,6 +67,14 @@ const unusable = ({ message, remedy, plugin }: PluginRefused) =>
 const unusableOption = ({ message, remedy, option }: StoreOptionInvalid) =>
   new Unavailable({ what: "workspaces", missing: [option], message, remedy })
 
+const noCache = unusableOption(
+  new StoreOptionInvalid({
+    option: "cacheLimit",
+    message: "The reflink provider keeps no cache that could be limited. Nothing was opened.",
+    remedy: 'Leave `cacheLimit` out, or use `workspaces: "layerfs"`.'
+  })
+)
+
 /** The standard preset as one layer. Errors: as `minimal`; a workspace store's own errors come with its first use. */
 export const standard = (
   options: StandardOptions = {}
@@ -76,7 +84,8 @@ export const standard = (
     ["authority-sqlite", "the preset's authority"],
     ["host-process", "the preset's host"]
   ])
-  if (wanted === "layerfs" || wanted === "git-worktree") enabled.set(wanted, "the preset's workspaces")
+  const builtIn = ["layerfs", "git-worktree", "reflink"].includes(wanted)
+  if (builtIn) enabled.set(wanted, "the preset's workspaces")
   else if (wanted !== "off") enabled.set(wanted, "the application's workspaces")
   const plugins = options.plugins ?? []
   const named = Array.isArray(plugins) ? plugins.map((plugin) => plugin?.name).filter((name) => name !== undefined) : []
@@ -86,7 +95,7 @@ export const standard = (
     allowed: {
       store: "path",
       project: "path",
-      workspaces: ["layerfs", "git-worktree", "off", ...named],
+      workspaces: ["layerfs", "git-worktree", "reflink", "off", ...named],
       plugins: "list",
       storeQuota: "size",
       projectQuota: "size",
@@ -120,6 +129,13 @@ export const standard = (
           .openGitWorktree({ store: directory, ...quota })
           .pipe(Effect.catchTag("StoreOptionInvalid", (invalid) => Effect.fail(unusableOption(invalid))))
       })
+      const reflink = Effect.gen(function* () {
+        if (cacheLimit !== undefined) return yield* Effect.fail(noCache)
+        const provider = yield* registry.load("reflink", "first use of a workspace")
+        return yield* provider
+          .openReflink({ store: directory, ...quota })
+          .pipe(Effect.catchTag("StoreOptionInvalid", (invalid) => Effect.fail(unusableOption(invalid))))
+      })
       const plugin = Effect.gen(function* () {
         const module = yield* registry
           .loadWorkspaces(wanted, "first use of a workspace")
@@ -128,7 +144,12 @@ export const standard = (
           .openWorkspaces({ store: directory, ...quota })
           .pipe(Effect.catchTag("StoreOptionInvalid", (invalid) => Effect.fail(unusableOption(invalid))))
       })
-      const chosen = wanted === "layerfs" ? layerfs : wanted === "git-worktree" ? gitWorktree : plugin
+      const byName: Readonly<Record<string, typeof layerfs | typeof gitWorktree | typeof reflink>> = {
+        layerfs,
+        "git-worktree": gitWorktree,
+        reflink
+      }
+      const chosen = builtIn ? byName[wanted]! : plugin
       const provider = yield* lazyWorkspaces(
         wanted === "off" ? off : Effect.tap(chosen, () => Effect.sync(() => registry.markReady(wanted, true)))
       )

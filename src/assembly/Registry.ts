@@ -35,6 +35,11 @@ const builtIn = {
     about: "worktrees of a user's git repository; states as commits of a repository of the store's",
     load: () => import("../../providers/git-worktree/index.ts")
   },
+  reflink: {
+    kind: "workspace",
+    about: "workspaces and states as clones of directories, on btrfs and XFS",
+    load: () => import("../../providers/reflink/index.ts")
+  },
   "host-process": {
     kind: "host",
     about: "any program that speaks the stdio turn protocol",

@@ -23,7 +23,7 @@ export interface OpenOptions extends CallOptions {
   /** The project that the store is for; the working directory when absent. */
   readonly project?: string
   /** Only with `standard`. */
-  readonly workspaces?: "layerfs" | "git-worktree" | "off"
+  readonly workspaces?: "layerfs" | "git-worktree" | "reflink" | "off"
   /** What the workspace store may hold at most: bytes, or text such as `"2 GiB"`. Only with `standard`. */
   readonly storeQuota?: ByteSize
   /** What one imported project, with all its branches, may add to the store at most. Only with `standard`. */

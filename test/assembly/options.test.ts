@@ -49,7 +49,7 @@ test("P1 an unknown provider is a typed error that names the known ones, and lis
   for (const name of ["nope", "toString", "__proto__", "../layerfs", ""]) {
     const error = await Effect.runPromise(Effect.flip(providerName(name)))
     assert.deepInclude(error, { _tag: "UnknownProvider", code: "UNKNOWN_PROVIDER", name })
-    assert.deepEqual(error.known, ["authority-sqlite", "layerfs", "git-worktree", "host-process"])
+    assert.deepEqual(error.known, ["authority-sqlite", "layerfs", "git-worktree", "reflink", "host-process"])
     assert.include(error.remedy, "layerfs")
   }
   assert.equal(await Effect.runPromise(providerName("layerfs")), "layerfs")
@@ -61,6 +61,7 @@ test("P1 an unknown provider is a typed error that names the known ones, and lis
       ["authority-sqlite", "authority", true, false, false, null, "not asked for"],
       ["layerfs", "workspace", true, true, false, null, "asked for"],
       ["git-worktree", "workspace", true, false, false, null, "not asked for"],
+      ["reflink", "workspace", true, false, false, null, "not asked for"],
       ["host-process", "host", true, false, false, null, "not asked for"]
     ]
   )

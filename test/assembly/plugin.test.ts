@@ -126,7 +126,7 @@ test("P1 P2 the choice is by name alone: one that was not registered is refused 
   const coppice = opened({ plugins: [mine], workspaces: "yours" })
   const error = await coppice.refusal()
   expect(error).toMatchObject({ _tag: "PresetOptionsError", option: "workspaces" })
-  assert.include(error.remedy, "layerfs, git-worktree, off, mine")
+  assert.include(error.remedy, "layerfs, git-worktree, reflink, off, mine")
   await coppice.end()
   const unused = opened({ plugins: [mine] })
   await unused.stats()

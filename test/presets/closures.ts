@@ -69,6 +69,11 @@ export const imported: Readonly<Record<string, Closure>> = {
     ours,
     "buffer child_process crypto events fs/promises os path perf_hooks sqlite stream stream/promises timers/promises util worker_threads zlib"
   ),
+  "./providers/reflink": closure(
+    "base providers/reflink sqlite workspace",
+    ours,
+    "buffer child_process crypto events fs/promises os path perf_hooks sqlite stream stream/promises timers/promises util worker_threads zlib"
+  ),
   "./providers/host-process": closure("base host providers/host-process", "effect", ""),
   "./providers/authority-sqlite": closure(
     "base governance providers/authority-sqlite sqlite",

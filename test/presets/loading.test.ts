@@ -94,6 +94,7 @@ test("V1 P1 listing providers and an unknown name load no provider, start nothin
       ["authority-sqlite", false],
       ["layerfs", false],
       ["git-worktree", false],
+      ["reflink", false],
       ["host-process", false]
     ]
   )

@@ -5,8 +5,9 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { afterEach, expect, it, type TestContext } from "vitest"
-import { openReflink, type SnapshotProviderOptions } from "../../providers/reflink/index.ts"
-import type { WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
+import { openReflink, reflink, type SnapshotProviderOptions } from "../../providers/reflink/index.ts"
+import { standard, type StandardOptions } from "../../src/standard.ts"
+import { type WorkspaceProvider, Workspaces } from "../../src/workspace/WorkspaceProvider.ts"
 import { type ImageKind, lackOf, loopImage } from "./loopImage.ts"
 import { lookOf, oddTree, specials } from "./trees.ts"
 
@@ -124,5 +125,26 @@ it("RL2 L10 a state that somebody wrote to is not made into a workspace; one tha
     const other = await run(provider.fork(receipt.layer))
     await expect(refusal(Effect.scoped(provider.open(other.id)))).resolves.toMatchObject({ _tag: "ObjectDamaged" })
     heal()
+  }
+})
+
+it("RL1 P4 the preset and the layer offer it by name, and refuse what it cannot keep", async (context) => {
+  const disk = diskOf(context, "xfs")
+  const provided = await run(
+    Effect.provide(
+      Effect.flatMap(Workspaces, (workspaces) => workspaces.manifest),
+      reflink({ store: join(disk, "layer") })
+    )
+  )
+  expect(provided).toMatchObject({ provider: "reflink", copyFreeFork: true, hardLinks: "preserved", quota: true })
+  const asked = (options: StandardOptions) =>
+    Effect.provide(
+      Effect.flatMap(Workspaces, (workspaces) => workspaces.manifest),
+      standard({ store: join(disk, "preset"), workspaces: "reflink", ...options })
+    )
+  expect(await run(asked({}))).toEqual(provided)
+  for (const option of ["cacheLimit", "projectQuota"] as const) {
+    const error = await refusal(asked({ [option]: "1 GiB" }))
+    expect(error).toMatchObject({ _tag: "Unavailable", missing: [option] })
   }
 })
