@@ -5,17 +5,19 @@
 import { closeSync, mkdirSync, mkdtempSync, openSync, readdirSync, realpathSync, statSync, writeSync } from "node:fs"
 import { join } from "node:path"
 import { openLayerFs } from "../../providers/layerfs/index.ts"
+import { openReflink } from "../../providers/reflink/index.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import type { OpenProvider, PlaceUnderTest, WorkspaceUnderTest } from "../../src/testkit/index.ts"
 import { makeSnapshotProvider } from "../../src/workspace/kit/SnapshotProvider.ts"
 import { copyBackend } from "../kit/copyBackend.ts"
+import { lackOf, loopImage } from "../reflink/loopImage.ts"
 import { mayMount, type SmallDisk, smallDisk } from "../layerfs/smallDisk.ts"
 
 interface Kind extends Pick<WorkspaceUnderTest, "options" | "holds"> {
-  readonly provider: "layerfs" | "copies"
+  readonly provider: "layerfs" | "copies" | "reflink"
   readonly open: (store: string, capBytes?: number) => OpenProvider
-  /** Where stores and sources may be made; a disk of the kind's own, where it needs one. */
-  readonly parent?: () => string
+  /** The file system that it needs: each place lies on a disk of its own, where one can be mounted. */
+  readonly disk?: "btrfs" | "xfs"
   readonly damage?: (store: string) => void
 }
 
@@ -34,15 +36,20 @@ const damagePacks = (store: string): void => {
 }
 
 /** Turns over the first byte of every kept file. */
-const damageStates = (store: string): void => {
-  for (const entry of readdirSync(join(store, "copies", "states"), { recursive: true, withFileTypes: true })) {
-    const path = join(entry.parentPath, entry.name)
-    if (!entry.isFile() || statSync(path).size === 0) continue
-    const file = openSync(path, "r+")
-    writeSync(file, Buffer.from([0xa5]), 0, 1, 0)
-    closeSync(file)
+const damageStates =
+  (provider: string) =>
+  (store: string): void => {
+    for (const entry of readdirSync(join(store, provider, "states"), { recursive: true, withFileTypes: true })) {
+      const path = join(entry.parentPath, entry.name)
+      if (!entry.isFile() || statSync(path).size === 0) continue
+      const file = openSync(path, "r+")
+      writeSync(file, Buffer.from([0xa5]), 0, 1, 0)
+      closeSync(file)
+    }
   }
-}
+
+const clones = (store: string, storeQuota?: number): OpenProvider =>
+  openReflink({ store, ...(storeQuota === undefined ? {} : { storeQuota }) })
 
 export const workspaceKinds = {
   "layerfs-overlay": {
@@ -64,16 +71,21 @@ export const workspaceKinds = {
     provider: "copies",
     open: (store, storeQuota) =>
       makeSnapshotProvider("copies", copyBackend, { store, ...(storeQuota === undefined ? {} : { storeQuota }) }),
-    damage: damageStates
-  }
+    damage: damageStates("copies")
+  },
+  "reflink-btrfs": { provider: "reflink", open: clones, damage: damageStates("reflink"), disk: "btrfs" },
+  "reflink-xfs": { provider: "reflink", open: clones, damage: damageStates("reflink"), disk: "xfs" }
 } as const satisfies Readonly<Record<string, Kind>>
 
 export type WorkspaceKind = keyof typeof workspaceKinds
 
 export const kindOf = (kind: WorkspaceKind): Kind => workspaceKinds[kind]
 
-/** Where an ordinary user has no `/var/tmp` of its own to share with root, its home is the place. */
-const parentOf = (kind: Kind): string => kind.parent?.() ?? process.env["COPPICE_CONFORMANCE_PLACE"] ?? "/var/tmp"
+/** Where there is no such disk, the suite says of the kind why it cannot be run. */
+const diskOf = ({ disk }: Kind): { readonly path: string; readonly remove: () => void } =>
+  disk === undefined || lackOf(disk) !== null
+    ? { path: process.env["COPPICE_CONFORMANCE_PLACE"] ?? "/var/tmp", remove: () => undefined }
+    : loopImage(disk, { bytes: 1 << 30 })
 
 const placeIn = (
   root: string,
@@ -95,7 +107,7 @@ const placeIn = (
 }
 
 const smallPlace = (kind: Kind): PlaceUnderTest => {
-  const disk: SmallDisk = smallDisk(96 * 1024 * 1024)
+  const disk: SmallDisk = kind.disk === "xfs" ? smallDisk(300 * 1024 * 1024, "xfs") : smallDisk(96 * 1024 * 1024)
   const place = placeIn(disk.path, kind, undefined, async () => disk.remove())
   return { ...place, leaveFree: disk.leave }
 }
@@ -105,10 +117,15 @@ export const workspacesOf = (name: WorkspaceKind, worker?: readonly [string, ...
   const kind = kindOf(name)
   return {
     create: async () => {
-      const root = realpathSync(mkdtempSync(join(parentOf(kind), "coppice-conformance-")))
-      return placeIn(root, kind, worker, () => removeTree(root))
+      const disk = diskOf(kind)
+      const root = realpathSync(mkdtempSync(join(disk.path, "coppice-conformance-")))
+      return placeIn(root, kind, worker, async () => {
+        await removeTree(root)
+        disk.remove()
+      })
     },
-    ...(mayMount ? { createSmall: async () => smallPlace(kind) } : {}),
+    // A full btrfs ends the process (docs/gaps/RL2).
+    ...(mayMount && kind.disk !== "btrfs" ? { createSmall: async () => smallPlace(kind) } : {}),
     ...(kind.options === undefined ? {} : { options: kind.options }),
     ...(kind.holds === undefined ? {} : { holds: kind.holds })
   }
