@@ -8,7 +8,7 @@ import { existsSync, mkdirSync, readdirSync, realpathSync } from "node:fs"
 import { join } from "node:path"
 import type { Durability } from "../../src/base/Durability.ts"
 import { newId } from "../../src/base/Id.ts"
-import { fromInput, show, type TreePath } from "../../src/base/PathBytes.ts"
+import { fromInput, show, toBytes, type TreePath } from "../../src/base/PathBytes.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import type {
   KeepInput,
@@ -55,6 +55,8 @@ export interface BackendOptions {
   /** `STORE/git-worktree`. */
   readonly directory: string
   readonly durability: Durability
+  /** A source that is no repository is taken too, over an empty repository of the store's own. */
+  readonly plainDirectories: boolean
 }
 
 const capabilities: SnapshotBackend["capabilities"] = {
@@ -73,14 +75,17 @@ const capabilities: SnapshotBackend["capabilities"] = {
 }
 
 /** The repository of a source, or why there is none; null for a tree of ours that has none. */
-const repositoryOf = async (tree: TreePath, directory: string): Promise<Repository | null> => {
+const repositoryOf = async (tree: TreePath, options: BackendOptions): Promise<Repository | null> => {
   const path = show(tree).path
-  if (path.startsWith(`${directory}/`) && !existsSync(join(path, ownName))) return null
+  const isOurs = path.startsWith(`${options.directory}/`)
+  if ((isOurs || options.plainDirectories) && isPlain(tree)) return null
   return findRepository(tree)
 }
 
+const isPlain = (tree: TreePath): boolean => !existsSync(toBytes(join(tree, ownName)))
+
 class Backend {
-  readonly #directory: string
+  readonly #options: BackendOptions
   readonly #projects: string
   readonly #worktrees: string
   readonly #building: string
@@ -88,9 +93,10 @@ class Backend {
   readonly #locks: Locks
   readonly #flush: boolean
 
-  constructor({ directory, durability }: BackendOptions) {
-    this.#directory = directory
-    this.#flush = durability === "full"
+  constructor(options: BackendOptions) {
+    const { directory } = options
+    this.#options = options
+    this.#flush = options.durability === "full"
     const below = (name: string): string => {
       mkdirSync(join(directory, name), { recursive: true, mode: 0o700 })
       return join(directory, name)
@@ -161,7 +167,7 @@ class Backend {
 
   async #keepFirst(input: KeepInput): Promise<number> {
     const { snapshot, signal } = input
-    const repository = await repositoryOf(input.tree, this.#directory)
+    const repository = await repositoryOf(input.tree, this.#options)
     const made = { flush: this.#flush, signal }
     const project = await makeProject(this.#projects, snapshot.project, repository, made)
     const found = repository ?? { ...(await this.#ownOf(project)) }
@@ -340,7 +346,8 @@ export const gitWorktreeBackend = async (options: BackendOptions): Promise<Snaps
     capabilities,
     restores: "metadata",
     ownNames: [ownName],
-    admit,
+    admit: async (source) =>
+      options.plainDirectories && isPlain(source) ? { notes: [], leaveOut: [] } : admit(source),
     probe: () => backend.probe(),
     keep: (input) => backend.keep(input),
     make: (input) => backend.make(input),

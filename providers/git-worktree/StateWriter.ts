@@ -3,8 +3,9 @@
  * Promise: the reference is written when all of it is stored, never before; a file that shrinks while it is read, a cancellation or
  * a failure leaves no reference; memory is bounded whatever a file's size. Rules: GW2, W13; C17, C23.
  */
-import { constants, createReadStream, fstatSync, openSync, readSync, closeSync } from "node:fs"
+import { closeSync, constants, fstatSync, openSync, read, readSync } from "node:fs"
 import { createHash } from "node:crypto"
+import { promisify } from "node:util"
 import { reach } from "../../src/base/LongPath.ts"
 import { toBytes, type TreePath } from "../../src/base/PathBytes.ts"
 import { refuseImport } from "../../src/workspace/kit/ImportSource.ts"
@@ -79,6 +80,10 @@ const readWhole = (descriptor: number, size: number): Buffer | undefined => {
   return bytes
 }
 
+/** Not by a stream over the descriptor: one that is left early closes it, and whoever opened it closes another one's then. */
+const readPart = promisify(read)
+const readAt = (descriptor: number, buffer: Buffer, at: number) => readPart(descriptor, buffer, 0, buffer.length, at)
+
 const sendFile = async (
   to: Sender,
   step: StateStep & { readonly op: "file" },
@@ -98,17 +103,13 @@ const sendFile = async (
       await to.add(bytes)
     } else {
       let sent = 0
-      const stream = createReadStream("", {
-        fd: descriptor,
-        autoClose: false,
-        start: 0,
-        end: size - 1,
-        highWaterMark: whole
-      })
-      for await (const part of stream) {
-        const bytes = part as Buffer
+      while (sent < size) {
+        // A buffer each time: what was added may not have left yet.
+        const { bytesRead, buffer } = await readAt(descriptor, Buffer.allocUnsafe(Math.min(whole, size - sent)), sent)
+        if (bytesRead === 0) break
+        const bytes = buffer.subarray(0, bytesRead)
         hash?.update(bytes)
-        sent += bytes.length
+        sent += bytesRead
         await to.add(bytes)
       }
       if (sent < size) throw refuseImport("changing", step.file)

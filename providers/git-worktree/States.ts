@@ -11,7 +11,8 @@ import { linkTarget, lstat, namesOf, skipReason } from "../../src/workspace/kit/
 import { refuseImport } from "../../src/workspace/kit/ImportSource.ts"
 import type { KeepInput } from "../../src/workspace/kit/SnapshotBackend.ts"
 import type { TreeChange } from "../../src/workspace/kit/Tree.ts"
-import { blobs } from "./Blobs.ts"
+import { Unavailable } from "../../src/workspace/WorkspaceError.ts"
+import { blobs, damaged } from "./Blobs.ts"
 import { flushRepository } from "./Durable.ts"
 import { git, type GitOptions } from "./Git.ts"
 import { sawAs } from "./GitIndex.ts"
@@ -46,9 +47,18 @@ interface Listed {
   readonly kind: KeptFile["kind"]
 }
 
+/** What git cannot read of a repository of ours is damaged. */
+const readOrDamaged = async <A>(what: string, read: () => Promise<A>): Promise<A> => {
+  try {
+    return await read()
+  } catch (error) {
+    throw error instanceof Unavailable && error.what !== "git" ? damaged(what) : error
+  }
+}
+
 const list = async (repository: string, tree: string, options: GitOptions): Promise<readonly Listed[]> => {
   const args = ["ls-tree", "-r", "-z", "--full-tree", tree]
-  const text = (await git(args, { ...options, gitDir: repository })).toString("latin1")
+  const text = (await readOrDamaged(tree, () => git(args, { ...options, gitDir: repository }))).toString("latin1")
   return text.split("\0").flatMap((line) => {
     const tab = line.indexOf("\t")
     if (tab < 0) return []

@@ -14,16 +14,19 @@ import { type WorkspaceProvider, Workspaces } from "../../src/workspace/Workspac
 import { gitWorktreeBackend } from "./Backend.ts"
 
 export { gitWorktreeVersion } from "./Backend.ts"
-export type {
-  SnapshotOpenFailure as OpenFailure,
-  SnapshotProviderOptions as GitWorktreeOptions
-} from "../../src/workspace/kit/SnapshotProvider.ts"
+export type { SnapshotOpenFailure as OpenFailure } from "../../src/workspace/kit/SnapshotProvider.ts"
+
+export interface GitWorktreeOptions extends SnapshotProviderOptions {
+  /** Takes a source that is no git repository too, over an empty repository of the store's own; refused unless this is set. */
+  readonly plainDirectories?: boolean
+}
 
 /** The provider itself, open until the scope ends. Failures as `gitWorktree`. */
-export const openGitWorktree = (
-  options: SnapshotProviderOptions
-): Effect.Effect<WorkspaceProvider, SnapshotOpenFailure, Scope.Scope> =>
-  makeSnapshotProvider("git-worktree", gitWorktreeBackend, options)
+export const openGitWorktree = ({
+  plainDirectories = false,
+  ...options
+}: GitWorktreeOptions): Effect.Effect<WorkspaceProvider, SnapshotOpenFailure, Scope.Scope> =>
+  makeSnapshotProvider("git-worktree", (place) => gitWorktreeBackend({ ...place, plainDirectories }), options)
 
 /**
  * The provider as a layer.
@@ -53,5 +56,5 @@ export const openGitWorktree = (
  * await Effect.runPromise(Effect.provide(program, live))
  * ```
  */
-export const gitWorktree = (options: SnapshotProviderOptions): Layer.Layer<Workspaces, SnapshotOpenFailure> =>
+export const gitWorktree = (options: GitWorktreeOptions): Layer.Layer<Workspaces, SnapshotOpenFailure> =>
   Layer.effect(Workspaces, openGitWorktree(options))

@@ -46,6 +46,8 @@ export interface WorkspaceScene {
   readonly provider: WorkspaceProvider
   /** What goes into every `open` of this run. */
   readonly options: OpenOptions
+  /** Names at the root of a workspace that are the provider's. */
+  readonly apart: readonly string[]
   /** True when branches to work on are forks of forks. */
   readonly deep: boolean
   /** Runs an effect that must succeed. */
@@ -122,6 +124,7 @@ export const openWorkspaceScene = async (
       return provider
     },
     options: under.options ?? {},
+    apart: under.apart ?? [],
     deep,
     run: succeed,
     refused: async (codes, effect) => {
@@ -237,11 +240,13 @@ export const nodeBeside = (directory: string, program: string, stdin = ""): stri
 
 type Row = readonly [string, LookedAt["type"], number, number, string, Digest | null, string | null]
 
-/** The tree as a process inside sees it; hard links are not told from inside (W22). */
+/** The tree as a process inside sees it, without what is the provider's; hard links are not told from inside (W22). */
 export const lookInside = async (scene: WorkspaceScene, workspace: Workspace): Promise<Tree> => {
   const rows = JSON.parse(await nodeInside(scene, workspace, lookProgram)) as Row[]
+  const isApart = (path: string): boolean => scene.apart.some((name) => path === name || path.startsWith(`${name}/`))
+  const own = rows.filter(([path]) => !isApart(path))
   return new Map(
-    rows.map(([path, type, mode, size, mtimeNs, content, target]) => [
+    own.map(([path, type, mode, size, mtimeNs, content, target]) => [
       path,
       { type, mode, size, mtimeNs, content, target, linkGroup: null }
     ])

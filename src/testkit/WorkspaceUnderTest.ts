@@ -40,6 +40,8 @@ export interface WorkspaceUnderTest {
   readonly createSmall?: () => Promise<PlaceUnderTest>
   /** Goes into every `open`: the projection that is under test, for instance. */
   readonly options?: OpenOptions
+  /** Names at the root of a workspace that belong to the provider and to no state, such as `.git` of a worktree. */
+  readonly apart?: readonly string[]
   /** What holds with these options beyond the provider's manifest; the suite then asks for it. */
   readonly holds?: Partial<Manifest>
 }

@@ -2,8 +2,19 @@
  * The workspace providers of this repository under the conformance suite, one line each.
  * Promise: a worker program opens the very same kind of store; places lie on a disk and not below `/tmp`. Rules: K1 to K4, W1.
  */
-import { closeSync, mkdirSync, mkdtempSync, openSync, readdirSync, realpathSync, statSync, writeSync } from "node:fs"
+import {
+  chmodSync,
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  realpathSync,
+  statSync,
+  writeSync
+} from "node:fs"
 import { join } from "node:path"
+import { openGitWorktree } from "../../providers/git-worktree/index.ts"
 import { openLayerFs } from "../../providers/layerfs/index.ts"
 import { openReflink } from "../../providers/reflink/index.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
@@ -13,8 +24,8 @@ import { copyBackend } from "../kit/copyBackend.ts"
 import { lackOf, loopImage } from "../reflink/loopImage.ts"
 import { mayMount, type SmallDisk, smallDisk } from "../layerfs/smallDisk.ts"
 
-interface Kind extends Pick<WorkspaceUnderTest, "options" | "holds"> {
-  readonly provider: "layerfs" | "copies" | "reflink"
+interface Kind extends Pick<WorkspaceUnderTest, "options" | "holds" | "apart"> {
+  readonly provider: "layerfs" | "copies" | "reflink" | "git-worktree"
   readonly open: (store: string, capBytes?: number) => OpenProvider
   /** The file system that it needs: each place lies on a disk of its own, where one can be mounted. */
   readonly disk?: "btrfs" | "xfs"
@@ -27,12 +38,14 @@ const layerFs = (store: string, storeQuota?: number): OpenProvider =>
 /** Turns over one byte in every 512 of the packs, behind their heads. */
 const damagePacks = (store: string): void => {
   const packs = join(store, "layerfs", "packs")
-  for (const name of readdirSync(packs)) {
-    const path = join(packs, name)
-    const file = openSync(path, "r+")
-    for (let at = 256; at < statSync(path).size; at += 512) writeSync(file, Buffer.from([0xa5]), 0, 1, at)
-    closeSync(file)
-  }
+  for (const name of readdirSync(packs)) damageFile(join(packs, name))
+}
+
+const damageFile = (path: string): void => {
+  chmodSync(path, 0o600)
+  const file = openSync(path, "r+")
+  for (let at = 256; at < statSync(path).size; at += 512) writeSync(file, Buffer.from([0xa5]), 0, 1, at)
+  closeSync(file)
 }
 
 /** Turns over the first byte of every kept file. */
@@ -50,6 +63,15 @@ const damageStates =
 
 const clones = (store: string, storeQuota?: number): OpenProvider =>
   openReflink({ store, ...(storeQuota === undefined ? {} : { storeQuota }) })
+
+/** Turns over one byte in every 512 of the packs of states, behind their heads. */
+const damageStatesOfGit = (store: string): void => {
+  const projects = join(store, "git-worktree", "projects")
+  for (const project of readdirSync(projects)) {
+    const packs = join(projects, project, "states.git", "objects", "pack")
+    for (const name of readdirSync(packs).filter((one) => one.endsWith(".pack"))) damageFile(join(packs, name))
+  }
+}
 
 export const workspaceKinds = {
   "layerfs-overlay": {
@@ -74,7 +96,14 @@ export const workspaceKinds = {
     damage: damageStates("copies")
   },
   "reflink-btrfs": { provider: "reflink", open: clones, damage: damageStates("reflink"), disk: "btrfs" },
-  "reflink-xfs": { provider: "reflink", open: clones, damage: damageStates("reflink"), disk: "xfs" }
+  "reflink-xfs": { provider: "reflink", open: clones, damage: damageStates("reflink"), disk: "xfs" },
+  "git-worktree": {
+    provider: "git-worktree",
+    open: (store, storeQuota) =>
+      openGitWorktree({ store, plainDirectories: true, ...(storeQuota === undefined ? {} : { storeQuota }) }),
+    damage: damageStatesOfGit,
+    apart: [".git"]
+  }
 } as const satisfies Readonly<Record<string, Kind>>
 
 export type WorkspaceKind = keyof typeof workspaceKinds
@@ -126,6 +155,7 @@ export const workspacesOf = (name: WorkspaceKind, worker?: readonly [string, ...
     },
     // A full btrfs ends the process (docs/gaps/RL2).
     ...(mayMount && kind.disk !== "btrfs" ? { createSmall: async () => smallPlace(kind) } : {}),
+    ...(kind.apart === undefined ? {} : { apart: kind.apart }),
     ...(kind.options === undefined ? {} : { options: kind.options }),
     ...(kind.holds === undefined ? {} : { holds: kind.holds })
   }
