@@ -32,12 +32,15 @@ const entryOf = (side: Side, stage: Stage | undefined): KeptEntry | undefined =>
   return elsewhere === undefined ? side.tree.entry(stage.path) : side.tree.entry(elsewhere.path)
 }
 
+/** A file on one side, a link on the other. */
+const distinct = "CONFLICT (distinct modes)"
+
 const kindOf = (
   [base, ours, theirs]: readonly (Stage | undefined)[],
   said: ReadonlySet<string>
 ): MergeConflict["kind"] => {
   if (said.has("CONFLICT (rename/rename)")) return "renameRename"
-  if (said.has("CONFLICT (file/directory)") || said.has("CONFLICT (distinct types)")) return "type"
+  if (said.has("CONFLICT (file/directory)") || said.has(distinct)) return "type"
   const both = ours !== undefined && theirs !== undefined
   if (!both) return "editDelete"
   if (ours.isLink !== theirs.isLink) return "type"
@@ -49,19 +52,20 @@ const kindOf = (
 const together = ({ stages, messages }: MergeOutput): ReadonlyMap<TreePath, TreePath> => {
   const first = new Map<TreePath, TreePath>(stages.map(({ path }) => [path, path]))
   for (const { paths, type } of messages) {
-    if (type !== "CONFLICT (rename/rename)" && type !== "CONFLICT (rename/delete)") continue
+    if (!["CONFLICT (rename/rename)", "CONFLICT (rename/delete)", distinct].includes(type)) continue
     const known = paths.filter((path) => first.has(path))
     for (const path of known) first.set(path, known[0]!)
   }
   return first
 }
 
-/** Where a file stands that git moved out of the way of a directory. */
+/** Where an entry stands that git moved out of the way of another one. */
 const originals = ({ messages }: MergeOutput): ReadonlyMap<TreePath, TreePath> =>
   new Map(
-    messages.flatMap(({ type, paths: [moved, original] }) =>
-      type === "CONFLICT (file/directory)" && moved !== undefined && original !== undefined ? [[moved, original]] : []
-    )
+    messages.flatMap(({ type, paths: [first = "", ...others] }) => {
+      if (type === "CONFLICT (file/directory)") return others.map((original) => [first, original] as const)
+      return type === distinct ? others.map((moved) => [moved, first] as const) : []
+    })
   )
 
 export const conflictsOf = (output: MergeOutput, sides: Sides): readonly MergeConflict[] => {

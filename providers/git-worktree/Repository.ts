@@ -4,6 +4,8 @@
  * process left is told, never removed. Rules: GW1, GW2, GW3, W13; C32, C35, C37.
  */
 import { existsSync, lstatSync, readFileSync, readdirSync, realpathSync, statSync } from "node:fs"
+import { copyFile, mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
 import { dirname, isAbsolute, join, resolve } from "node:path"
 import { show, toBytes, type TreePath } from "../../src/base/PathBytes.ts"
 import { ImportRefused } from "../../src/workspace/WorkspaceError.ts"
@@ -213,31 +215,37 @@ export const admit = async (
   return { notes: [...notes, ...staleLocks(repository)], leaveOut }
 }
 
-/** As git tells it: for an index of a kind that is not read here. */
-const indexByGit = async (gitDir: string): Promise<readonly IndexEntry[]> =>
-  (await git(["ls-files", "-s", "-z"], { gitDir }))
-    .toString("latin1")
-    .split("\0")
-    .flatMap((line) => {
-      const [, mode, id, stage, path] = /^(\d+) ([0-9a-f]+) (\d)\t(.+)$/s.exec(line) ?? []
-      return path === undefined
-        ? []
-        : [
-            {
-              path,
-              mode: Number.parseInt(mode!, 8),
-              id: id!,
-              stage: Number(stage),
-              assumeValid: false,
-              skipWorktree: false,
-              intentToAdd: false,
-              seen: null
-            }
-          ]
+const noFlags = { assumeValid: false, skipWorktree: false, intentToAdd: false, seen: null }
+
+/**
+ * As git tells it, for an index of a kind that is not read here (split, or with directories as entries). Of a copy: git marks a shared
+ * index as used by whoever reads it.
+ */
+const indexByGit = async ({
+  gitDir,
+  algorithm,
+  objects: [objects = ""]
+}: Repository): Promise<readonly IndexEntry[]> => {
+  const copy = await mkdtemp(join(tmpdir(), "coppice-index-"))
+  try {
+    await git(["init", "--quiet", "--bare", "--template=", `--object-format=${algorithm}`, copy])
+    for (const name of readdirSync(gitDir)) {
+      if (name === "index" || name.startsWith("sharedindex.")) await copyFile(join(gitDir, name), join(copy, name))
+    }
+    const options = { gitDir: copy, env: { GIT_OBJECT_DIRECTORY: objects } }
+    const lines = (await git(["ls-files", "-s", "-z"], options)).toString("latin1").split("\0")
+    return lines.flatMap((line) => {
+      const [, mode = "", id = "", stage, path] = /^(\d+) ([0-9a-f]+) (\d)\t(.+)$/s.exec(line) ?? []
+      return path === undefined ? [] : [{ path, mode: Number.parseInt(mode, 8), id, stage: Number(stage), ...noFlags }]
     })
+  } finally {
+    await rm(copy, { recursive: true, force: true })
+  }
+}
 
 /** Where git stands in the source. HEAD is the commit, as in a detached worktree. */
-export const sourceState = async ({ gitDir, commonDir, algorithm, head }: Repository): Promise<GitState> => {
+export const sourceState = async (repository: Repository): Promise<GitState> => {
+  const { gitDir, commonDir, algorithm, head } = repository
   const lines = (await git(["for-each-ref", "--format=%(refname) %(objectname) %(symref)"], { gitDir })).toString(
     "latin1"
   )
@@ -252,7 +260,7 @@ export const sourceState = async ({ gitDir, commonDir, algorithm, head }: Reposi
   return {
     head,
     refs: new Map(refs),
-    index: existsSync(index) ? (readIndex(readFileSync(index), algorithm) ?? (await indexByGit(gitDir))) : [],
+    index: existsSync(index) ? (readIndex(readFileSync(index), algorithm) ?? (await indexByGit(repository))) : [],
     files: [{ path: "config", bytes: await configOf(gitDir, algorithm), executable: false }, ...shared, ...own]
   }
 }

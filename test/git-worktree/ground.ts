@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { openGitWorktree } from "../../providers/git-worktree/index.ts"
-import type { WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
+import type { Workspace, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 import { atEnd, run, scratch } from "../layerfs/projFixture.ts"
 
 export { atEnd, failure, run, scratch } from "../layerfs/projFixture.ts"
@@ -98,15 +98,19 @@ export const imported = async (source: string, store = join(scratch(), "store"))
 export const forkOf = async (provider: WorkspaceProvider, from: string): Promise<string> =>
   (await run(provider.fork(from, { name: "attempt" }))).id
 
-/** What a shell command prints inside. */
-export const shell = (workspace: { readonly exec: WorkspaceExec }, command: string): Promise<string> =>
-  run(
-    workspace.exec(["sh", "-c", command]).pipe(
-      Effect.map(({ exitCode, stdout, stderr }) => {
-        if (exitCode !== 0) throw new Error(`${command}: ${exitCode} ${stderr.text}`)
-        return stdout.text
-      })
-    ) as Effect.Effect<string>
-  )
+/** Opens a branch for as long as `work` takes. */
+export const using = <A>(
+  provider: WorkspaceProvider,
+  branch: string,
+  work: (workspace: Workspace) => Promise<A>
+): Promise<A> =>
+  run(Effect.scoped(Effect.flatMap(provider.open(branch, {}), (workspace) => Effect.promise(() => work(workspace)))))
 
-type WorkspaceExec = import("../../src/workspace/WorkspaceProvider.ts").Workspace["exec"]
+/** What a shell command prints inside. */
+export const shell = (workspace: Workspace, command: string): Promise<string> =>
+  run(
+    Effect.map(workspace.exec(["sh", "-c", command]), ({ exitCode, stdout, stderr }) => {
+      if (exitCode !== 0) throw new Error(`${command}: ${exitCode} ${stderr.text}`)
+      return stdout.text
+    })
+  )

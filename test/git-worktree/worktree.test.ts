@@ -1,18 +1,8 @@
 /** Worktrees of a user's repository: made, seen by git, and gone again. Rules: GW1, GW2, W7, W12. */
 import { existsSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import * as Effect from "effect/Effect"
 import { expect, it } from "vitest"
-import type { Workspace, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
-import { forkOf, git, imported, picture, repository, run, shell } from "./ground.ts"
-
-/** Opens a branch for as long as `work` takes. */
-const inside = <A>(
-  provider: WorkspaceProvider,
-  branch: string,
-  work: (workspace: Workspace) => Promise<A>
-): Promise<A> =>
-  run(Effect.scoped(Effect.flatMap(provider.open(branch, {}), (workspace) => Effect.promise(() => work(workspace)))))
+import { forkOf, git, imported, picture, repository, run, shell, using } from "./ground.ts"
 
 const identity = "git config user.name inside && git config user.email inside@example.org"
 
@@ -32,7 +22,7 @@ it("GW1 GW2 a worktree shows the state with what is ignored and untracked, git i
   const { provider, receipt } = await imported(source)
   expect(picture(source)).toEqual(before)
   const branch = await forkOf(provider, receipt.layer)
-  await inside(provider, branch, async (workspace) => {
+  await using(provider, branch, async (workspace) => {
     expect(await shell(workspace, "git status --porcelain")).toBe(status)
     expect(await shell(workspace, "git rev-parse HEAD other")).toBe(git(source, "rev-parse", "HEAD", "other"))
     expect(await shell(workspace, "git config alias.s; cat ignored untracked; readlink link dangling")).toBe(
@@ -52,7 +42,7 @@ it("GW2 GW4 C10 what is committed, branched, stashed and configured inside enter
   const before = picture(source)
   const { provider, receipt, store } = await imported(source)
   const branch = await forkOf(provider, receipt.layer)
-  const ids = await inside(provider, branch, async (workspace) => {
+  const ids = await using(provider, branch, async (workspace) => {
     const said = await shell(
       workspace,
       `${identity} && git add -f secret && git commit -qm secret && git rev-parse HEAD &&
@@ -70,7 +60,7 @@ it("GW2 GW4 C10 what is committed, branched, stashed and configured inside enter
   for (const id of ids) expect(git(project, "cat-file", "-t", id)).toBe("commit\n")
   expect(git(project, "for-each-ref", "--format=%(refname)")).toContain("/refs/heads/topic")
   const again = await forkOf(provider, branch)
-  await inside(provider, again, async (workspace) => {
+  await using(provider, again, async (workspace) => {
     expect((await shell(workspace, "git rev-parse topic~1 HEAD stash@{0}")).trim().split("\n")).toEqual(ids)
     expect(await shell(workspace, "git symbolic-ref HEAD; git status --porcelain; git fsck --no-dangling 2>&1")).toBe(
       "refs/heads/topic\n"

@@ -61,11 +61,11 @@ export class SnapshotImports {
     scope: CallScope
   ): Promise<ImportReceipt | "changed"> {
     const { source } = input
-    const own = this.#store.backend.ownNames ?? []
+    const own = [...(this.#store.backend.ownNames ?? []), ...(admitted?.leaveOut ?? [])]
     const look = (at: TreePath, notes: ImportNotes) => scanTree(at, notes, scope, { shownAs: source, apart: own })
     const firstNotes = new ImportNotes()
     const first = await look(source, firstNotes)
-    const leaveOut = [...(admitted?.leaveOut ?? []), ...own, ...firstNotes.leftOut()]
+    const leaveOut = [...own, ...firstNotes.leftOut()]
     const project = { id: newId("project"), name: input.name, source }
     const state = {
       project: project.id,
