@@ -6,11 +6,12 @@
  * The bytes go to GNU tar: see TarStream.ts for why. Directories, links and large files go to one process, the small files of a
  * large tree to several (TarParts.ts).
  */
+import { closeSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import type { Digest } from "../../src/base/Digest.ts"
-import { join, type TreePath } from "../../src/base/PathBytes.ts"
-import { claimTarget } from "../../src/workspace/kit/ClaimTarget.ts"
+import { compare, join, type TreePath } from "../../src/base/PathBytes.ts"
+import { claimFile, claimTarget } from "../../src/workspace/kit/ClaimTarget.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { segmentBytes, segmentsOf } from "./FileContent.ts"
 import { GroupFiles } from "./GroupFiles.ts"
@@ -22,6 +23,7 @@ import type { StoreDirectories } from "./LayerDirectories.ts"
 import { PackOrder } from "./PackOrder.ts"
 import type { ObjectSource, StoredTrees } from "./StoredTrees.ts"
 import { partBytes, TarParts } from "./TarParts.ts"
+import { TarFile } from "./TarFile.ts"
 import { TarProcess } from "./TarProcess.ts"
 import { padding, type TarEntry, tarHeader } from "./TarStream.ts"
 
@@ -150,6 +152,73 @@ export const materialise = async (
   }
 }
 
+/** Writes the commit as one archive at `target` (absolute path, byte string). Throws `ExportRefused`, `ObjectDamaged`. */
+export const exportTar = async (
+  context: Pick<MaterialiseContext, "trees" | "reader" | "progress"> & { readonly cancelled: () => boolean },
+  commit: Pick<CommitRow, "root" | "times">,
+  target: TreePath
+): Promise<{ files: number; bytes: number }> => {
+  const { trees, reader } = context
+  const planned = plan(trees, commit)
+  const { descriptor, undo } = claimFile(Buffer.from(target, "latin1"))
+  const tar = new TarFile(descriptor)
+  const write = writeInto(tar, reader)
+  const placed = new Map(inPackOrder(planned.files, reader).map((one) => [one.file.path, one]))
+  let files = 0
+  let bytes = 0
+  const writeFile = async (path: TreePath, contentOf: TreePath): Promise<void> => {
+    if (context.cancelled()) throw new Error("The export was cancelled")
+    const { file, place } = placed.get(contentOf)!
+    await write({ file: { ...file, path }, place })
+    files += 1
+    bytes += file.size
+    context.progress({ phase: "export", files, bytes, totalFiles: placed.size, totalBytes: planned.bytes })
+  }
+  /** Where the content of a hard-link group was written, by the path that its entries name. */
+  const written = new Map<TreePath, TreePath>()
+  const groups = new Set(planned.links.flatMap(({ type, target: first }) => (type === "hardlink" ? [first] : [])))
+  const writeName = async (path: TreePath, group: TreePath): Promise<void> => {
+    const first = written.get(group)
+    if (first === undefined) {
+      written.set(group, path)
+      return writeFile(path, group)
+    }
+    const { mode, mtimeNs } = placed.get(group)!.file
+    await tar.write(tarHeader({ path, type: "hardlink", mode, mtimeNs, size: 0, target: first }))
+  }
+  const entries: readonly (readonly [TreePath, () => Promise<void>])[] = [
+    ...planned.directories.map((entry) => [entry.path, () => tar.write(tarHeader(entry))] as const),
+    ...planned.files.map(
+      ({ path }) => [path, () => (groups.has(path) ? writeName(path, path) : writeFile(path, path))] as const
+    ),
+    ...planned.links.map(
+      (link) =>
+        [
+          link.path,
+          () => (link.type === "hardlink" ? writeName(link.path, link.target) : tar.write(tarHeader(link)))
+        ] as const
+    )
+  ]
+  try {
+    // Each directory right before what lies in it: tar sets its time when it leaves it.
+    for (const [, writeEntry] of entries.toSorted(([a], [b]) => compare(depthFirst(a), depthFirst(b))))
+      await writeEntry()
+    await tar.end()
+    return { files, bytes }
+  } catch (error) {
+    undo()
+    throw error
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/** A key by whose byte order everything below a directory follows it. */
+const depthFirst = (path: TreePath): string => (path === "." ? "" : path.replaceAll("/", "\0"))
+
+/** Where the entries of an archive go. */
+type Sink = Pick<TarFile, "write">
+
 type Write = (one: PlacedFile) => Promise<void> | undefined
 
 const isOneObject = (one: PlacedFile): one is PlacedFile & { readonly place: Place } =>
@@ -167,7 +236,7 @@ const fileEntry = (file: PlannedFile, segments?: TarEntry["segments"]): TarEntry
 
 /** All by one tar. */
 const writeInto =
-  (tar: TarProcess, reader: ObjectReader): Write =>
+  (tar: Sink, reader: ObjectReader): Write =>
   async (one) => {
     if (!isOneObject(one)) return writeLarge(tar, reader, one.file)
     await tar.write(tarHeader(fileEntry(one.file)))
@@ -198,7 +267,7 @@ const nowhere: ObjectSource = {
 }
 
 /** Chunk by chunk. A hole is nothing: see `segmentsOf`. */
-const writeLarge = async (tar: TarProcess, objects: ObjectSource, file: PlannedFile): Promise<void> => {
+const writeLarge = async (tar: Sink, objects: ObjectSource, file: PlannedFile): Promise<void> => {
   const segments = segmentsOf(objects, file)
   await tar.write(tarHeader(fileEntry(file, segments)))
   for (const bytes of segmentBytes(objects, file)) await tar.write(bytes)

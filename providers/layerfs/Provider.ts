@@ -194,11 +194,12 @@ const makeProvider = (
 
     exportDirectory: (ref, target, options = {}) =>
       call("materialise", { commit: ref, target: fromInput(target), phase: "export" }, progressTo(options.onProgress)),
+    exportTar: (ref, target, options = {}) =>
+      cancellable("exportTar", { ref, target: absolute(fromInput(target)) }, progressTo(options.onProgress)),
     exportPatch: ({ from, to, paths }) =>
       call("exportPatch", { from, to, paths: paths === undefined ? null : paths.map(fromInput) }),
     importGit: () => unsupported("importGit"),
     merge: () => unsupported("merge"),
-    exportTar: () => unsupported("exportTar"),
     retire: () => unsupported("retire"),
     collect: unsupported("collect"),
     exportBundle: ({ ref, target, history, onProgress }) =>

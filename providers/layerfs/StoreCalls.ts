@@ -230,6 +230,12 @@ export interface Calls {
   /** Writes a commit's tree as a directory. `RefNotFound`, `ObjectDamaged`, `ExportRefused`, `Unavailable` (GNU tar). */
   readonly materialise: (input: MaterialiseInput) => Promise<{ readonly files: number; readonly bytes: number }>
 
+  /** Writes a commit's tree as one archive. `RefNotFound`, `ObjectDamaged`, `ExportRefused`. Progress: export. Can be cancelled. */
+  readonly exportTar: (input: {
+    readonly ref: string
+    readonly target: TreePath
+  }) => Promise<{ readonly files: number; readonly bytes: number }>
+
   readonly putWorkspace: (input: WorkspaceRow) => Promise<void>
   /** `RefNotFound`. */
   readonly updateWorkspace: (input: {
@@ -271,6 +277,7 @@ export interface CallFailures {
   readonly exportBundle: E.RefNotFound | E.ExportRefused
   readonly importBundle: E.BundleRefused
   readonly materialise: E.RefNotFound | E.ExportRefused | E.Unavailable
+  readonly exportTar: E.RefNotFound | E.ExportRefused
   readonly updateWorkspace: E.RefNotFound
 }
 

@@ -28,7 +28,7 @@ import { createEmpty, type ImportContext, importDirectory } from "./Import.ts"
 import { settlingNs } from "./ImportTrust.ts"
 import { openIndex } from "./IndexSchema.ts"
 import type { Reply, Request, WorkerSetup } from "./LayerStore.ts"
-import { materialise } from "./Materialise.ts"
+import { exportTar, materialise } from "./Materialise.ts"
 import { ProgressMeter } from "../../src/workspace/kit/ProgressMeter.ts"
 import { OwnPacks } from "./OwnPacks.ts"
 import { hasAbandonedPacks, type PackAppender, reclaimPacks, removeOrphans } from "./PackFile.ts"
@@ -322,6 +322,7 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
         store.resolve(commit),
         target
       ),
+    exportTar: ({ ref, target }, scope) => exportTar({ trees, reader, ...scope }, store.resolve(ref), target),
     putWorkspace: (row) => refs.putWorkspace(row),
     updateWorkspace: async ({ id, change }) => {
       if (!(await refs.updateWorkspace(id, change))) throw refNotFound(id)

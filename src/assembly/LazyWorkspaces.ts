@@ -64,7 +64,7 @@ export const lazyWorkspaces = (
       exportPatch: (options) => use((p) => p.exportPatch(options)),
       importGit: (options) => use((p) => p.importGit(options)),
       merge: (from, into, options) => use((p) => p.merge(from, into, options)),
-      exportTar: (ref, target) => use((p) => p.exportTar(ref, target)),
+      exportTar: (ref, target, options) => use((p) => p.exportTar(ref, target, options)),
       retire: (branch) => use((p) => p.retire(branch)),
       collect: use((p) => p.collect),
       left: use((p) => p.left),

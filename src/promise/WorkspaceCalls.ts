@@ -253,6 +253,7 @@ export const workspaceCalls = (calls: Calls, makeWorkspaceCalls: () => Calls, op
     pin: (key, ref, options) => use((p) => p.pin(key, refOf(ref)), options),
     unpin: (key, options) => use((p) => p.unpin(key), options),
     findOperation: (operationId, options) => use((p) => p.findOperation(operationId), options),
+    exportTar: (ref, target, options) => watch((p, rest) => p.exportTar(refOf(ref), target, rest), options),
     exportDirectory: (ref, target, options) => watch((p, rest) => p.exportDirectory(refOf(ref), target, rest), options),
     exportPatch: (options) =>
       use((p, { from, to, ...rest }) => p.exportPatch({ ...rest, from: refOf(from), to: refOf(to) }), options),

@@ -249,6 +249,12 @@ export interface WorkspaceCalls {
     target: string,
     options?: Watched
   ) => Task<{ readonly files: number; readonly bytes: number }, Progress>
+  /** One archive; `target` is a file that does not exist yet. */
+  readonly exportTar: (
+    ref: From,
+    target: string,
+    options?: Watched
+  ) => Task<{ readonly files: number; readonly bytes: number }, Progress>
   /** A git patch of source files; ignored files are left out and counted. */
   readonly exportPatch: (
     options: CallOptions & Omit<PatchOptions, "from" | "to"> & { readonly from: From; readonly to: From }

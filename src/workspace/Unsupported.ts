@@ -10,7 +10,6 @@ import { Unsupported } from "./WorkspaceError.ts"
 const remedies = {
   importGit: "Check the repository out into a directory and give that to `importDirectory`.",
   merge: "Fork the newer head and apply the other side's patch there (`exportPatch`).",
-  exportTar: "Use `exportDirectory`, then pack the directory with tar.",
   retire: "Leave the branch: it costs one row.",
   blame: "Read the commits of the path with `log`, and what each changed with `diff`.",
   exportBundle: "Export the state with `exportDirectory`.",

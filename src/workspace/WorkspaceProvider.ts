@@ -371,6 +371,18 @@ export interface WorkspaceProvider {
     { readonly files: number; readonly bytes: number },
     E.RefNotFound | E.ExportRefused | E.Unavailable | StoreError
   >
+  /**
+   * One POSIX archive (pax) of a state, with exact times, modes, links and holes; `target` is a file that does not exist yet, and does not
+   * when the call fails (W16).
+   */
+  readonly exportTar: (
+    ref: Ref,
+    target: string,
+    options?: { readonly onProgress?: (progress: Progress) => void }
+  ) => Effect.Effect<
+    { readonly files: number; readonly bytes: number },
+    E.RefNotFound | E.ExportRefused | E.Unavailable | StoreError
+  >
   readonly exportPatch: (
     options: PatchOptions
   ) => Effect.Effect<ExportedPatch, E.RefNotFound | E.Unavailable | StoreError>
@@ -390,7 +402,6 @@ export interface WorkspaceProvider {
     readonly repository: PathInput
     readonly revision?: string
   }) => Effect.Effect<never, E.Unsupported | StoreError>
-  readonly exportTar: (ref: Ref, target: string) => Effect.Effect<never, E.Unsupported | StoreError>
   readonly retire: (branch: string) => Effect.Effect<never, E.Unsupported | StoreError>
   readonly collect: Effect.Effect<never, E.Unsupported | StoreError>
 

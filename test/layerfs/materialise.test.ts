@@ -3,6 +3,7 @@ import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it, vi } from "vitest"
+import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { partBytes } from "../../providers/layerfs/TarParts.ts"
 import type { LayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { latin, put } from "./storeChange.ts"
@@ -92,6 +93,38 @@ describe("a tree of several parts", () => {
     await materialise(store, commit, second)
     expect(comparable(readTree(second))).toEqual(before)
     fs.renameSync(`${store.directories.work}.away`, store.directories.work)
+  })
+
+  it("W16 L15 C18 C20 an archive unpacks to the same tree; a target that is taken stays as it is, and one that a damaged object ends is gone", async () => {
+    const source = largeTree()
+    const before = comparable(readTree(source))
+    const work = scratch()
+    const store = await open(join(work, "s"))
+    const { commit, files, bytes } = await importInto(store, source)
+    const archive = join(work, "out.tar")
+    const steps: Progress[] = []
+    const input = { ref: commit, target: archive }
+    const seen = await store.call("exportTar", input, { onProgress: (step) => steps.push(step) })
+    expect(seen).toEqual({ files: files - 1, bytes: bytes - 3_000_001 })
+    expect(steps.at(-1)).toMatchObject({ phase: "export", ...seen })
+    const target = join(work, "out")
+    fs.mkdirSync(target)
+    execFileSync("tar", ["--extract", "--preserve-permissions", `--file=${archive}`, `--directory=${target}`])
+    expect(comparable(readTree(target))).toEqual(before)
+    const taken = fs.readFileSync(archive)
+    await expect(store.call("exportTar", input)).rejects.toMatchObject({ _tag: "ExportRefused", path: archive })
+    expect(fs.readFileSync(archive).equals(taken)).toBe(true)
+    await expect(store.call("exportTar", { ref: commit, target: join(work, "no", "t") })).rejects.toMatchObject({
+      _tag: "ExportRefused"
+    })
+    await store.close()
+    flip(store, 0.5)
+    const again = await open(join(work, "s"))
+    const other = join(work, "other.tar")
+    await expect(again.call("exportTar", { ref: commit, target: other })).rejects.toMatchObject({
+      _tag: "ObjectDamaged"
+    })
+    expect(fs.existsSync(other)).toBe(false)
   })
 
   it("L10 L3 what later commits stored as a difference is written too, and a damaged object ends all of it with nothing left", async () => {

@@ -22,22 +22,22 @@ const run = Effect.runPromise
 
 /** Which call passes the points of a family; where none is named, a commit does. `recover` finds something only after a killed command. */
 const passedBy: readonly (readonly [family: RegExp, call: string])[] = [
-  [/^layerfs\.fork\./, "fork"],
-  [/^layerfs\.move\./, "reset"],
-  [/^layerfs\.pin\./, "pin"],
+  [/^refs\.fork\./, "fork"],
+  [/^refs\.move\./, "reset"],
+  [/^refs\.pin\./, "pin"],
   [/^layerfs\.import\./, "importAgain"],
   [/^layerfs\.compact\./, "compact"],
   [/^layerfs\.bundle\./, "bundle"],
   [/^layerfs\.materialise\./, "exportDirectory"],
   [/^layerfs\.patch\./, "patch"],
-  [/^layerfs\./, "splice"],
+  [/^(?:layerfs|refs)\./, "splice"],
   [/^(?:layers|workspace)\./, "exec"],
   [/^recovery\./, "recover"]
 ]
 const callOf = (point: string): string | undefined => passedBy.find(([family]) => family.test(point))?.[1]
 const points = Object.keys(crashPoints).filter((name) => callOf(name) !== undefined)
 const pointsOf = (commands: boolean): readonly string[] =>
-  commands ? points : points.filter((name) => name.startsWith("layerfs."))
+  commands ? points : points.filter((name) => /^(?:layerfs|refs)\./.test(name))
 
 export interface SoakGround {
   /** The program that is killed, as one file. */

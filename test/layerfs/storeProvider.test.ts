@@ -47,13 +47,13 @@ describe("the manifest", () => {
       collect: false,
       quota: true,
       durability: "full",
+      checksOpened: true,
       crossMachine: false
     })
     const before = await run(fs.stats)
     const lacking = {
       importGit: fs.importGit({ repository: "/r" }),
       merge: fs.merge(branch.id, branch.id),
-      exportTar: fs.exportTar(branch.id, "/t.tar"),
       retire: fs.retire(branch.id),
       collect: fs.collect
     }

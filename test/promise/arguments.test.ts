@@ -33,7 +33,7 @@ const seeded = async (coppice: Coppice, name: string) => {
   const { commit } = await workspaces.applyTo(branch, [{ op: "write", path: "f", bytes: "two\n" }])
   /** All that a call may change. */
   const state = async () => {
-    const { indexBytes: _, ...stats } = await workspaces.stats()
+    const { indexBytes: _, cache: __, ...stats } = await workspaces.stats()
     const { branches } = await workspaces.branches(branch)
     return { stats, branches, log: await workspaces.log(branch), left: await workspaces.left(), out: readdirSync(out) }
   }
@@ -143,6 +143,7 @@ test("V3 W3 every workspace call refuses what is of another kind by a rejection 
     pin: { args: ["key", branch], places: [at("0", "text"), at("1", "")] },
     unpin: { args: ["key"], places: [at("0", "text")] },
     findOperation: { args: ["op_x"], places: [at("0", "text")] },
+    exportTar: { args: [branch, target, {}], places: [ref, at("1", "text bytes"), ...watched(2)] },
     exportDirectory: { args: [branch, target, {}], places: [ref, at("1", "text bytes"), ...watched(2)] },
     exportPatch: {
       args: [{ from: base, to: commit }],

@@ -1,5 +1,5 @@
 /** The target of an export. Promise: nothing that was there is written over. Rules: W3, W16. */
-import { mkdirSync, readdirSync, rmSync } from "node:fs"
+import { mkdirSync, openSync, readdirSync, rmSync } from "node:fs"
 import { ExportRefused } from "../WorkspaceError.ts"
 
 /** Makes the target, or takes an empty one. Returns how to undo. Throws `ExportRefused`. */
@@ -30,5 +30,19 @@ export const claimTarget = (target: Buffer): (() => void) => {
     for (const name of readdirSync(target, { encoding: "buffer" })) {
       rmSync(Buffer.concat([target, Buffer.from("/"), name]), { recursive: true, force: true })
     }
+  }
+}
+
+/** Makes the file of an export. Returns its descriptor, and how to undo. Throws `ExportRefused`. */
+export const claimFile = (target: Buffer): { readonly descriptor: number; readonly undo: () => void } => {
+  try {
+    return { descriptor: openSync(target, "wx", 0o600), undo: () => rmSync(target, { force: true }) }
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code
+    throw new ExportRefused({
+      message: code === "EEXIST" ? "Something lies at the target already." : `The target cannot be made (${code}).`,
+      remedy: "Give a path that is free, in an existing directory that this user can write to.",
+      path: target.toString("utf8")
+    })
   }
 }

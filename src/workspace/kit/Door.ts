@@ -152,6 +152,7 @@ const providerCalls: Readonly<Partial<Record<keyof WorkspaceProvider, readonly L
   unpin: [is("key", isText)],
   findOperation: [is("operationId", isText)],
   exportDirectory: [ref, is("target", isPlace), options(watched)],
+  exportTar: [ref, is("target", isPlace), options(watched)],
   exportPatch: [given({ from: isText, to: isText, paths: maybe(listOf(isInput)) })],
   recover: [is("workspace", isText), options(commit)],
   discardLeft: [is("workspace", isText), is("reason", isText)],

@@ -5,12 +5,13 @@
 import { spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { promisify } from "node:util"
 import { fromInput, join, parent, toBytes, type TreePath } from "../../base/PathBytes.ts"
 import { toolEnvironment } from "../../base/Command.ts"
 import { type IgnoreRules, makePatch, type PatchFile } from "../Patch.ts"
-import { FileSystemFailure } from "../WorkspaceError.ts"
+import { FileSystemFailure, Unavailable } from "../WorkspaceError.ts"
 import type { ExportedPatch, PatchOptions } from "../WorkspaceValues.ts"
-import { claimTarget } from "./ClaimTarget.ts"
+import { claimFile, claimTarget } from "./ClaimTarget.ts"
 import type { CommitTree, KeptEntry } from "./CommitTree.ts"
 import { finished } from "./Holder.ts"
 import type { CommitRow } from "./RefStore.ts"
@@ -72,6 +73,53 @@ export const exportKept = async (
     undo()
     throw error
   }
+}
+
+/** The checked tree as one archive. Rejects with `RefNotFound`, `ExportRefused`, `Unavailable`, `FileSystemFailure`, `ObjectDamaged`. */
+export const tarOfKept = async (
+  store: SnapshotStore,
+  ref: string,
+  target: string,
+  scope: CallScope
+): Promise<{ readonly files: number; readonly bytes: number }> => {
+  const commit = store.resolve(ref)
+  const files = (await store.treeOf(commit.id)).entries.filter((entry) => entry.type === "file")
+  const bytes = files.reduce((sum, { size }) => sum + size, 0)
+  const total = { totalFiles: files.length, totalBytes: bytes }
+  const { descriptor, undo } = claimFile(toBytes(fromInput(path.resolve(target))))
+  try {
+    scope.progress({ phase: "export", files: 0, bytes: 0, ...total })
+    await store.withTree(commit.id, scope.signal, async (tree) => {
+      await checkFiles(tree, files, scope)
+      const own = (store.backend.ownNames ?? []).map((name) => `--exclude=./${toBytes(name).toString("utf8")}`)
+      await packTree(["--anchored", "--no-wildcards", ...own, `--directory=${tree}`, "."], descriptor, scope.signal)
+    })
+    await promisify(fs.fsync)(descriptor)
+    scope.progress({ phase: "export", files: files.length, bytes, ...total })
+    return { files: files.length, bytes }
+  } catch (error) {
+    undo()
+    throw error
+  } finally {
+    fs.closeSync(descriptor)
+  }
+}
+
+const packTree = async (names: readonly string[], into: number, signal: AbortSignal): Promise<void> => {
+  const argv = ["--create", "--format=posix", "--sparse", "--sort=name", "--numeric-owner", "--owner=0", "--group=0"]
+  const child = spawn("tar", [...argv, ...names], { stdio: ["ignore", into, "pipe"], env: toolEnvironment(), signal })
+  let said = ""
+  child.stderr!.setEncoding("latin1").on("data", (text: string) => (said += said.length < 10_000 ? text : ""))
+  const code = await finished(child)
+  if (code === 0) return
+  if (signal.aborted) throw signal.reason
+  if (code !== null) throw copyFailed(said)
+  throw new Unavailable({
+    message: "An archive needs GNU tar, and tar was not found.",
+    remedy: "Install the package `tar` and put it on the PATH.",
+    what: "exportTar",
+    missing: ["tar"]
+  })
 }
 
 /** The changed files of both sides, spooled: a patch is made by a program that reads them one after the other. */

@@ -39,7 +39,7 @@ import type { SnapshotBackend } from "./SnapshotBackend.ts"
 import { SnapshotCheckpoints } from "./SnapshotCheckpoints.ts"
 import { SnapshotImports } from "./SnapshotImports.ts"
 import { diffKept } from "./SnapshotDiff.ts"
-import { exportKept, patchOfKept } from "./SnapshotExport.ts"
+import { exportKept, patchOfKept, tarOfKept } from "./SnapshotExport.ts"
 import { mergeKept } from "./SnapshotMerge.ts"
 import { SnapshotQuota, type SnapshotQuotaOptions } from "./SnapshotQuota.ts"
 import { globKept, grepKept } from "./SnapshotSearch.ts"
@@ -357,9 +357,10 @@ const providerOver = (store: SnapshotStore, now: () => number): WorkspaceProvide
 
     exportDirectory: (ref, target, options = {}) =>
       scoped((scope) => exportKept(store, ref, target, scope), options.onProgress),
+    exportTar: (ref, target, options = {}) =>
+      scoped((scope) => tarOfKept(store, ref, target, scope), options.onProgress),
     exportPatch: (options) => called("exportPatch", (scope) => patchOfKept(store, options, scope)),
     importGit: () => unsupported("importGit"),
-    exportTar: () => unsupported("exportTar"),
     retire: () => unsupported("retire"),
     collect: unsupported("collect"),
     exportBundle: () => unsupported("exportBundle"),
