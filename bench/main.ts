@@ -38,6 +38,7 @@ interface Area {
 const areas: Readonly<Record<string, () => Promise<Area>>> = {
   governance: () => import("./governance.ts"),
   layerfs: () => import("./layerfs.ts"),
+  projections: () => import("./projections.ts"),
   workspace: () => import("./workspace.ts")
 }
 

@@ -7,13 +7,20 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { openLayerFs } from "../providers/layerfs/index.ts"
-import type { FileStat, Workspace, WorkspaceProvider } from "../src/workspace/WorkspaceProvider.ts"
+import type { FileStat, OpenOptions, Workspace, WorkspaceProvider } from "../src/workspace/WorkspaceProvider.ts"
 
 /** Workspaces that a row has open. A row that fails half way must not leave one: its holder would keep the process alive. */
 const stillOpen = new Set<() => Promise<void>>()
 
-/** Opens a store, and closes it and every workspace in it when `use` ends. */
-export const withStore = <A>(store: string, use: (provider: WorkspaceProvider) => Promise<A>): Promise<A> => {
+/** Opens a store of LayerFS, and closes it and every workspace in it when `use` ends. */
+export const withStore = <A>(store: string, use: (provider: WorkspaceProvider) => Promise<A>): Promise<A> =>
+  withProvider(openLayerFs({ store }), use)
+
+/** The same for any provider. */
+export const withProvider = <A, E>(
+  open: Effect.Effect<WorkspaceProvider, E, Scope.Scope>,
+  use: (provider: WorkspaceProvider) => Promise<A>
+): Promise<A> => {
   const used = async (provider: WorkspaceProvider): Promise<A> => {
     try {
       return await use(provider)
@@ -21,15 +28,14 @@ export const withStore = <A>(store: string, use: (provider: WorkspaceProvider) =
       for (const close of stillOpen) await close()
     }
   }
-  return Effect.runPromise(
-    Effect.scoped(Effect.flatMap(openLayerFs({ store }), (provider) => Effect.promise(() => used(provider))))
-  )
+  return Effect.runPromise(Effect.scoped(Effect.flatMap(open, (provider) => Effect.promise(() => used(provider)))))
 }
 
 /** Opens a workspace in a scope of its own. */
 export const openWorkspace = async (
   provider: WorkspaceProvider,
-  branch: string
+  branch: string,
+  options: OpenOptions = {}
 ): Promise<{ readonly workspace: Workspace; readonly close: () => Promise<void> }> => {
   const scope = Scope.makeUnsafe()
   const close = (): Promise<void> => {
@@ -37,7 +43,7 @@ export const openWorkspace = async (
     return Effect.runPromise(Scope.close(scope, Exit.void))
   }
   stillOpen.add(close)
-  const workspace = await Effect.runPromise(Scope.provide(provider.open(branch), scope))
+  const workspace = await Effect.runPromise(Scope.provide(provider.open(branch, options), scope))
   return { workspace, close }
 }
 

@@ -43,8 +43,8 @@ export const rowIds = [
 
 type RowId = (typeof rowIds)[number]
 
-const spawnName = "spawn of true"
-const commitName = "bare durable one-row SQLite commit"
+export const spawnName = "spawn of true"
+export const commitName = "bare durable one-row SQLite commit"
 
 /** What a row needs: the tree, the open store that holds it, and scratch space on the same file system. */
 export interface Bench {
@@ -61,7 +61,7 @@ export const verdict = (faults: Iterable<string>): { readonly correct: boolean; 
   return { correct: list.length === 0, note: list.join("; ") }
 }
 
-const joined = (...parts: readonly string[]): string => parts.filter((part) => part !== "").join("; ")
+export const joined = (...parts: readonly string[]): string => parts.filter((part) => part !== "").join("; ")
 
 /** What a store costs: its index and its packs. The cache and the work directories can be rebuilt from these. */
 const storeBytes = (store: string): number => {
@@ -204,7 +204,7 @@ const forkRow = async ({ provider, base, scratch }: Bench): Promise<Row> => {
   }
 }
 
-const readyRow = (id: RowId, { open, spawn, faults }: ReadySamples): Row => {
+export const readyRow = (id: string, { open, spawn, faults }: ReadySamples): Row => {
   const judged = verdict(faults)
   return {
     id,
@@ -217,7 +217,7 @@ const readyRow = (id: RowId, { open, spawn, faults }: ReadySamples): Row => {
   }
 }
 
-const execRow = async ({ provider, base }: Bench): Promise<Row> => {
+export const execRow = async ({ provider, base }: Bench): Promise<Row> => {
   const { id } = await Effect.runPromise(provider.fork(base.commit))
   const { workspace, close } = await openWorkspace(provider, id)
   const over: number[] = []
