@@ -1,5 +1,5 @@
 /**
- * Writes a commit's tree as a directory: content, modes, links, hard links, nanosecond mtimes, holes.
+ * Writes a planned tree as a directory: content, modes, links, hard links, nanosecond mtimes, holes.
  * Promise: every object is checked before a byte of it is written; a damaged one ends the call with nothing left at the
  * target; nothing is written outside the target. Rules: L10, L15, W3 (export), W14; C18, C20.
  *
@@ -9,8 +9,7 @@
 import { closeSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
-import type { Digest } from "../../src/base/Digest.ts"
-import { compare, join, type TreePath } from "../../src/base/PathBytes.ts"
+import { compare, type TreePath } from "../../src/base/PathBytes.ts"
 import { claimFile, claimTarget } from "../../src/workspace/kit/ClaimTarget.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { segmentBytes, segmentsOf } from "./FileContent.ts"
@@ -18,66 +17,14 @@ import { GroupFiles } from "./GroupFiles.ts"
 import { inlineLimit, zeroBlock } from "./ObjectId.ts"
 import { damaged, type ObjectReader } from "./ObjectReader.ts"
 import type { Place } from "./ObjectStore.ts"
-import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
+import type { Plan, PlannedFile } from "./MaterialisePlan.ts"
 import type { StoreDirectories } from "./LayerDirectories.ts"
 import { PackOrder } from "./PackOrder.ts"
-import type { ObjectSource, StoredTrees } from "./StoredTrees.ts"
+import type { ObjectSource } from "./StoredTrees.ts"
 import { partBytes, TarParts } from "./TarParts.ts"
 import { TarFile } from "./TarFile.ts"
 import { TarProcess } from "./TarProcess.ts"
 import { padding, type TarEntry, tarHeader } from "./TarStream.ts"
-
-interface PlannedFile {
-  readonly path: TreePath
-  readonly mode: number
-  readonly mtimeNs: bigint
-  readonly size: number
-  readonly id: Digest
-}
-
-interface Plan {
-  readonly directories: TarEntry[]
-  readonly files: PlannedFile[]
-  /** Symlinks, and further names of hard-linked files: after the files. */
-  readonly links: TarEntry[]
-  readonly bytes: number
-}
-
-const plan = (trees: StoredTrees, commit: Pick<CommitRow, "root" | "times">): Plan => {
-  const record = trees.root(commit.times)
-  const directories: TarEntry[] = []
-  const files: PlannedFile[] = []
-  const links: TarEntry[] = []
-  let bytes = 0
-  const walk = (id: Digest, timesId: Digest, path: TreePath, mode: number, mtimeNs: bigint): void => {
-    directories.push({ path: path === "" ? "." : path, type: "directory", mode, mtimeNs, size: 0, target: "" })
-    const tree = trees.tree(id)
-    const times = trees.times(timesId, tree)
-    for (const [i, entry] of tree.entries.entries()) {
-      const time = times[i]!
-      const child = join(path, entry.name)
-      if (entry.type === "directory") {
-        walk(entry.id, time.times!, child, entry.mode, time.mtimeNs)
-      } else if (entry.type === "symlink") {
-        links.push({ path: child, type: "symlink", mode: 0o777, mtimeNs: time.mtimeNs, size: 0, target: entry.target })
-      } else if (entry.linkGroup !== null && entry.linkGroup !== child) {
-        links.push({
-          path: child,
-          type: "hardlink",
-          mode: entry.mode,
-          mtimeNs: time.mtimeNs,
-          size: 0,
-          target: entry.linkGroup
-        })
-      } else {
-        files.push({ path: child, mode: entry.mode, mtimeNs: time.mtimeNs, size: entry.size, id: entry.id })
-        bytes += entry.size
-      }
-    }
-  }
-  walk(commit.root, record.times, "", record.mode, record.mtimeNs)
-  return { directories, files, links, bytes }
-}
 
 /** A file, and where its one or first object lies: nowhere for the block of zeros. */
 interface PlacedFile {
@@ -98,21 +45,19 @@ const inPackOrder = (files: readonly PlannedFile[], reader: ObjectReader): Place
 }
 
 export interface MaterialiseContext {
-  readonly trees: StoredTrees
   readonly reader: ObjectReader
   readonly directories: Pick<StoreDirectories, "packs" | "work">
   readonly progress: (progress: Progress) => void
   readonly phase: "materialise" | "export"
 }
 
-/** Writes the commit to `target` (absolute path, byte string). */
+/** Writes what is planned to `target` (absolute path, byte string). */
 export const materialise = async (
   context: MaterialiseContext,
-  commit: Pick<CommitRow, "root" | "times">,
+  planned: Plan,
   target: TreePath
 ): Promise<{ files: number; bytes: number }> => {
-  const { trees, reader, directories, phase } = context
-  const planned = plan(trees, commit)
+  const { reader, directories, phase } = context
   const placed = inPackOrder(planned.files, reader)
   const directory = Buffer.from(target, "latin1")
   const undo = claimTarget(directory)
@@ -154,12 +99,11 @@ export const materialise = async (
 
 /** Writes the commit as one archive at `target` (absolute path, byte string). Throws `ExportRefused`, `ObjectDamaged`. */
 export const exportTar = async (
-  context: Pick<MaterialiseContext, "trees" | "reader" | "progress"> & { readonly cancelled: () => boolean },
-  commit: Pick<CommitRow, "root" | "times">,
+  context: Pick<MaterialiseContext, "reader" | "progress"> & { readonly cancelled: () => boolean },
+  planned: Plan,
   target: TreePath
 ): Promise<{ files: number; bytes: number }> => {
-  const { trees, reader } = context
-  const planned = plan(trees, commit)
+  const { reader } = context
   const { descriptor, undo } = claimFile(Buffer.from(target, "latin1"))
   const tar = new TarFile(descriptor)
   const write = writeInto(tar, reader)

@@ -78,6 +78,13 @@ export interface MaterialiseInput {
   readonly phase?: "materialise" | "export"
 }
 
+export interface MaterialiseDeltaInput extends Omit<MaterialiseInput, "phase"> {
+  /** The commit that the layers below show. */
+  readonly below: string
+  /** Entries that are worth it. */
+  readonly limit: number
+}
+
 export interface FoundEntry {
   /** Every link on the way resolved. */
   readonly path: TreePath
@@ -229,6 +236,8 @@ export interface Calls {
   readonly preview: (input: { readonly base: string; readonly harvest: HarvestInput }) => Promise<PreviewReply>
   /** Writes a commit's tree as a directory. `RefNotFound`, `ObjectDamaged`, `ExportRefused`, `Unavailable` (GNU tar). */
   readonly materialise: (input: MaterialiseInput) => Promise<{ readonly files: number; readonly bytes: number }>
+  /** Writes what a commit needs above a view of another one, as a layer of an overlay. False, and nothing is written, when it is too much. */
+  readonly materialiseDelta: (input: MaterialiseDeltaInput) => Promise<boolean>
 
   /** Writes a commit's tree as one archive. `RefNotFound`, `ObjectDamaged`, `ExportRefused`. Progress: export. Can be cancelled. */
   readonly exportTar: (input: {
@@ -278,6 +287,7 @@ export interface CallFailures {
   readonly importBundle: E.BundleRefused
   readonly materialise: E.RefNotFound | E.ExportRefused | E.Unavailable
   readonly exportTar: E.RefNotFound | E.ExportRefused
+  readonly materialiseDelta: E.RefNotFound | E.ExportRefused | E.Unavailable
   readonly updateWorkspace: E.RefNotFound
 }
 

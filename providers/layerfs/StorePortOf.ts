@@ -15,8 +15,14 @@ const orUndefined = async <A>(call: Promise<A>): Promise<A | undefined> => {
   }
 }
 
+/** With what the layers need besides. */
+export interface LayerStorePort extends StorePort {
+  /** Writes what a commit needs above a view of another one. False, and nothing is written, when that is more than `limit` entries. */
+  readonly materialiseDelta: (commit: string, below: string, target: string, limit: number) => Promise<boolean>
+}
+
 /** `now` is the caller's clock in milliseconds: it dates commits. */
-export const storePortOf = (store: LayerStore, now: () => number): StorePort => ({
+export const storePortOf = (store: LayerStore, now: () => number): LayerStorePort => ({
   directory: store.directories.root,
   durability: store.durability,
   branch: (id) => orUndefined(store.call("branch", { id })),
@@ -31,6 +37,8 @@ export const storePortOf = (store: LayerStore, now: () => number): StorePort => 
     await store.call("materialise", { commit, target: Buffer.from(target, "utf8").toString("latin1") })
     return {}
   },
+  materialiseDelta: (commit, below, target, limit) =>
+    store.call("materialiseDelta", { commit, below, limit, target: Buffer.from(target, "utf8").toString("latin1") }),
   fork: (from, name, operationId) => store.call("fork", { from, name, operationId }),
   checkpoint: (request) => store.call("checkpoint", { ...request, at: now() }),
   grepTexts: (input) => store.call("grepTexts", input),

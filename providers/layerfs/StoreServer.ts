@@ -29,6 +29,7 @@ import { settlingNs } from "./ImportTrust.ts"
 import { openIndex } from "./IndexSchema.ts"
 import type { Reply, Request, WorkerSetup } from "./LayerStore.ts"
 import { exportTar, materialise } from "./Materialise.ts"
+import { planDelta, planTree } from "./MaterialisePlan.ts"
 import { ProgressMeter } from "../../src/workspace/kit/ProgressMeter.ts"
 import { OwnPacks } from "./OwnPacks.ts"
 import { hasAbandonedPacks, type PackAppender, reclaimPacks, removeOrphans } from "./PackFile.ts"
@@ -318,11 +319,17 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
       verifyStore({ refs, reader, db: store.db, packs: store.setup.directories.packs, progress }),
     materialise: ({ commit, target, phase }, { progress }) =>
       materialise(
-        { trees, reader, directories: store.setup.directories, progress, phase: phase ?? "materialise" },
-        store.resolve(commit),
+        { reader, directories: store.setup.directories, progress, phase: phase ?? "materialise" },
+        planTree(trees, store.resolve(commit)),
         target
       ),
-    exportTar: ({ ref, target }, scope) => exportTar({ trees, reader, ...scope }, store.resolve(ref), target),
+    exportTar: ({ ref, target }, scope) => exportTar({ reader, ...scope }, planTree(trees, store.resolve(ref)), target),
+    materialiseDelta: async ({ commit, below, target, limit }, { progress }) => {
+      const plan = planDelta(trees, store.resolve(commit), store.resolve(below), limit)
+      if (plan === undefined) return false
+      await materialise({ reader, directories: store.setup.directories, progress, phase: "materialise" }, plan, target)
+      return true
+    },
     putWorkspace: (row) => refs.putWorkspace(row),
     updateWorkspace: async ({ id, change }) => {
       if (!(await refs.updateWorkspace(id, change))) throw refNotFound(id)

@@ -9,7 +9,8 @@ import type { TreePath } from "../../src/base/PathBytes.ts"
 
 export interface TarEntry {
   readonly path: TreePath
-  readonly type: "file" | "directory" | "symlink" | "hardlink"
+  /** A whiteout hides a name of the layers below: overlayfs's character device 0:0 (kernel, Documentation/filesystems/overlayfs.rst). */
+  readonly type: "file" | "directory" | "symlink" | "hardlink" | "whiteout"
   readonly mode: number
   readonly mtimeNs: bigint
   readonly size: number
@@ -23,7 +24,7 @@ export interface Segment {
   readonly length: number
 }
 
-const flags = { file: "0", hardlink: "1", symlink: "2", directory: "5" } as const
+const flags = { file: "0", hardlink: "1", symlink: "2", whiteout: "3", directory: "5" } as const
 
 const block = 512
 
@@ -59,6 +60,7 @@ const writeHeader = (bytes: Buffer, at: number, { name, flag, mode, size, second
   bytes.write(flag, at + 156, "latin1")
   bytes.write(target.slice(0, 100), at + 157, "latin1")
   bytes.write("ustar\x0000", at + 257, "latin1")
+  if (flag === flags.whiteout) for (const field of [329, 337]) octal(bytes, 0, at + field, 8)
   let sum = 0
   for (let i = at; i < at + block; i += 1) sum += bytes[i]!
   octal(bytes, sum, at + 148, 7)

@@ -30,7 +30,7 @@ const cached = (store: string): string[] =>
   ["base", "delta", "lease"].flatMap((kind) => {
     const at = join(store, "layerfs/cache", kind)
     const names = fs.existsSync(at) ? fs.readdirSync(at) : []
-    return names.filter((name) => !/\.(?:ok|size)$/.test(name)).map((name) => `${kind}/${name}`)
+    return names.filter((name) => !/\.(?:ok|size|at)$/.test(name)).map((name) => `${kind}/${name}`)
   })
 
 const program = (name: string): Promise<string> => oneFile(join(import.meta.dirname, name))

@@ -38,6 +38,7 @@ describe("an ordinary user", () => {
       expect(seen[`${projection}Tree`], projection).toEqual(["new\n", "g", 0, "secret\n"])
       expect(seen[`${projection}Again`], projection).toEqual(["new\ng0\n", "unchanged"])
     }
+    expect(seen["direct"]).toEqual(["f\nh\nshut\nfh", 1])
     expect(seen["left"]).toEqual([])
     expect(seen["work"]).toEqual([])
     expect(fs.existsSync(home)).toBe(false)

@@ -83,12 +83,22 @@ const seen = await Effect.runPromise(
         const again = yield* provider.execOn(branch, "cat f e/g; stat -c %a m", { projection })
         byProjection[`${projection}Again`] = [again.result.stdout.text, again.checkpoint.outcome]
       }
+      // A commit that no workspace made: its layer comes from the store, whiteouts included.
+      const direct = (yield* provider.fork(commit)).id
+      yield* provider.applyTo(direct, [
+        { op: "remove", path: "d" },
+        { op: "write", path: "h", bytes: "h" }
+      ])
+      const ofDirect = yield* provider.execOn(direct, "ls; cat f h", { projection: "overlay" })
+      const isLayer = (name: string) => !/\.(?:ok|size|at)$/.test(name)
+      const bases = fs.readdirSync(join(home, "store/layerfs/cache/base")).filter(isLayer)
       const left = yield* provider.left
       const unread = notes.map(({ kind, path }) => `${kind} ${path.path}`)
       return {
         probe: probe.projections,
         unread,
         ...byProjection,
+        direct: [ofDirect.result.stdout.text, bases.length],
         left,
         work: fs.readdirSync(join(home, "store/layerfs/work"))
       }
