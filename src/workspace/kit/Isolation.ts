@@ -149,6 +149,16 @@ const reachableBy = (at: TreePath): boolean => {
   }
 }
 
+/** This user may not get there, so nothing inside may: there are no more rights inside than outside. */
+const isDenied = (at: TreePath): boolean => {
+  try {
+    fs.statSync(toBytes(at))
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EACCES"
+  }
+}
+
 /** What to mount, and how to describe it. */
 export const planIsolation = (input: IsolationInput): Protected => {
   const mounts = parseMounts(input.mountinfo)
@@ -251,7 +261,7 @@ const meantToBeWritable = (plan: MountPlan): ((at: TreePath, type: string) => bo
 export const readBack = (planned: Isolation, plan: MountPlan, mountinfo: string): Isolation => {
   if (planned.level === "none") return planned
   const meant = meantToBeWritable(plan)
-  const writable = writableMounts(mountinfo).filter(({ at, type }) => !meant(at, type))
+  const writable = writableMounts(mountinfo).filter(({ at, type }) => !meant(at, type) && !isDenied(at))
   const covered = (path: TreePath): boolean =>
     path === plan.workspacePath || isBelow(path, plan.workspacePath) || isBelow(path, "/tmp")
   const bare = [...plan.maskDirectories, ...(plan.devices === null ? [] : ["/dev/shm", "/dev/pts"])].filter(
