@@ -87,6 +87,8 @@ export interface WorkspaceOpenOptions extends CallOptions {
   readonly hide?: readonly string[]
   readonly readOnlyPaths?: readonly string[]
   readonly isolation?: "default" | "off"
+  /** A process stands ready that starts commands, so that `exec` costs no launcher of its own; `UNAVAILABLE` without Perl or namespaces. */
+  readonly residentShell?: boolean
   readonly actor?: Actor
 }
 

@@ -113,6 +113,11 @@ export interface OpenOptions {
   readonly hide?: readonly string[]
   readonly readOnlyPaths?: readonly string[]
   readonly isolation?: "default" | "off"
+  /**
+   * Keeps a process at the workspace's door that starts its commands: `exec` then costs no launcher of its own. Nothing else of a command
+   * changes. `Unavailable` where it cannot be had (no Perl, no namespaces).
+   */
+  readonly residentShell?: boolean
   readonly actor?: Actor
   /**
    * Asked before every mutating call, every `exec`, `start`, `discard` and checkpoint (W18). When it says no, the processes inside are

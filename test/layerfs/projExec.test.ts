@@ -6,15 +6,19 @@ import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { describe, expect, it } from "vitest"
-import type { Workspace } from "../../src/workspace/WorkspaceProvider.ts"
+import type { OpenOptions, Workspace } from "../../src/workspace/WorkspaceProvider.ts"
 import { atEnd, failure, forkOf, ground, processesOf, run, sharedGround, shell, using } from "./projFixture.ts"
 import { oneFile } from "../oneFile.ts"
 
 const shared = sharedGround({ "sub/f": "f", run: "#!/bin/sh\necho ran\n" })
 
-const workspaceOf = async (use: (workspace: Workspace, root: string) => Promise<void>): Promise<void> => {
+const workspaceOf = async (
+  use: (workspace: Workspace, root: string) => Promise<void>,
+  options: OpenOptions = {}
+): Promise<void> => {
   const { provider, commit, root } = await shared()
-  await using(provider, await forkOf(provider, commit), { projection: "overlay" }, (workspace) => use(workspace, root))
+  const whole = { ...options, projection: "overlay" as const }
+  await using(provider, await forkOf(provider, commit), whole, (workspace) => use(workspace, root))
 }
 
 /** Polls with a bound: what is awaited is an event, not a span of time. */
@@ -26,159 +30,192 @@ const eventually = async (what: string, holds: () => Promise<boolean> | boolean)
   throw new Error(`Never happened: ${what}`)
 }
 
-describe("exec", () => {
+describe.each([
+  ["by a launcher of its own", false],
+  ["by a resident shell", true]
+])("exec %s", (_, residentShell) => {
   it("W4 W9 argv, shell, cwd, stdin, exit codes and signals come through exactly; non-zero is a result", () =>
-    workspaceOf(async (workspace) => {
-      expect((await run(workspace.exec(["printf", "%s|", "a b", "$HOME", ""]))).stdout.text).toBe("a b|$HOME||")
-      expect((await run(workspace.exec("pwd", { cwd: "sub" }))).stdout.text).toBe(`${workspace.path}/sub\n`)
-      expect((await run(workspace.exec("cat", { stdin: "in\0put" }))).stdout.text).toBe("in\0put")
-      expect((await run(workspace.exec("cat; exit 7"))).exitCode).toBe(7)
-      expect(await run(workspace.exec("kill -TERM $$"))).toMatchObject({
-        exitCode: null,
-        signal: "SIGTERM",
-        timedOut: false
-      })
-      const split = await run(workspace.exec("echo out; echo err >&2; touch kept; exit 3"))
-      expect([split.stdout.text, split.stderr.text, split.exitCode]).toEqual(["out\n", "err\n", 3])
-      expect((await run(workspace.stat("kept"))).type).toBe("file")
-      // A program's own 127 is its result.
-      expect((await run(workspace.exec("exit 127"))).exitCode).toBe(127)
-    }))
+    workspaceOf(
+      async (workspace) => {
+        expect((await run(workspace.exec(["printf", "%s|", "a b", "$HOME", ""]))).stdout.text).toBe("a b|$HOME||")
+        expect((await run(workspace.exec("pwd", { cwd: "sub" }))).stdout.text).toBe(`${workspace.path}/sub\n`)
+        expect((await run(workspace.exec("cat", { stdin: "in\0put" }))).stdout.text).toBe("in\0put")
+        expect((await run(workspace.exec("cat; exit 7"))).exitCode).toBe(7)
+        expect(await run(workspace.exec("kill -TERM $$"))).toMatchObject({
+          exitCode: null,
+          signal: "SIGTERM",
+          timedOut: false
+        })
+        const split = await run(workspace.exec("echo out; echo err >&2; touch kept; exit 3"))
+        expect([split.stdout.text, split.stderr.text, split.exitCode]).toEqual(["out\n", "err\n", 3])
+        expect((await run(workspace.stat("kept"))).type).toBe("file")
+        // A program's own 127 is its result.
+        expect((await run(workspace.exec("exit 127"))).exitCode).toBe(127)
+      },
+      { residentShell }
+    ))
 
   it("W4 what cannot start is typed and changes nothing: no program, not executable, NUL, a cwd that is missing or outside", () =>
-    workspaceOf(async (workspace) => {
-      expect(await failure(workspace.exec(["no-such-program"]))).toMatchObject({ _tag: "SpawnFailed" })
-      expect(await failure(workspace.exec(["./run"]))).toMatchObject({ _tag: "SpawnFailed", program: "./run" })
-      expect(await failure(workspace.exec(["echo", "a\0b"]))).toMatchObject({ _tag: "SpawnFailed" })
-      expect(await failure(workspace.exec("true", { cwd: "none" }))).toMatchObject({
-        _tag: "PathError",
-        reason: "notFound"
-      })
-      expect(await failure(workspace.exec("true", { cwd: "run" }))).toMatchObject({ reason: "notADirectory" })
-      expect(await failure(workspace.exec("true", { cwd: "../" }))).toMatchObject({ _tag: "OutsideWorkspace" })
-      expect(await run(workspace.changes)).toEqual([])
-    }))
+    workspaceOf(
+      async (workspace) => {
+        expect(await failure(workspace.exec(["no-such-program"]))).toMatchObject({ _tag: "SpawnFailed" })
+        expect(await failure(workspace.exec(["./run"]))).toMatchObject({ _tag: "SpawnFailed", program: "./run" })
+        expect(await failure(workspace.exec(["echo", "a\0b"]))).toMatchObject({ _tag: "SpawnFailed" })
+        expect(await failure(workspace.exec("true", { cwd: "none" }))).toMatchObject({
+          _tag: "PathError",
+          reason: "notFound"
+        })
+        expect(await failure(workspace.exec("true", { cwd: "run" }))).toMatchObject({ reason: "notADirectory" })
+        expect(await failure(workspace.exec("true", { cwd: "../" }))).toMatchObject({ _tag: "OutsideWorkspace" })
+        expect(await run(workspace.changes)).toEqual([])
+      },
+      { residentShell }
+    ))
 
   it("W4 the environment is an allow-list; the host's variables pass by name and are recorded; git is quiet by default", () =>
-    workspaceOf(async (workspace) => {
-      process.env["COPPICE_TEST_SECRET"] = "hidden"
-      process.env["COPPICE_TEST_PASSED"] = "shown"
-      atEnd(() => {
-        delete process.env["COPPICE_TEST_SECRET"]
-        delete process.env["COPPICE_TEST_PASSED"]
-      })
-      const result = await run(
-        workspace.exec("env", { passEnv: ["COPPICE_TEST_PASSED", "COPPICE_TEST_ABSENT"], env: { MINE: "1" } })
-      )
-      const names = result.stdout.text.split("\n").map((line) => line.split("=")[0])
-      expect(names).toContain("PATH")
-      expect(names).toContain("MINE")
-      expect(names).not.toContain("COPPICE_TEST_SECRET")
-      expect(names).not.toContain("NODE_OPTIONS")
-      expect(result.stdout.text).toContain("COPPICE_TEST_PASSED=shown")
-      expect(result.passedEnv).toEqual(["COPPICE_TEST_PASSED"])
-      expect(result.stdout.text).toContain("GIT_OPTIONAL_LOCKS=0")
-      expect(await shell(workspace, "git config core.checkstat")).toBe("minimal\n")
-      const plain = await run(workspace.exec("env", { gitDefaults: false }))
-      expect(plain.stdout.text).not.toContain("GIT_")
-    }))
+    workspaceOf(
+      async (workspace) => {
+        process.env["COPPICE_TEST_SECRET"] = "hidden"
+        process.env["COPPICE_TEST_PASSED"] = "shown"
+        atEnd(() => {
+          delete process.env["COPPICE_TEST_SECRET"]
+          delete process.env["COPPICE_TEST_PASSED"]
+        })
+        const result = await run(
+          workspace.exec("env", { passEnv: ["COPPICE_TEST_PASSED", "COPPICE_TEST_ABSENT"], env: { MINE: "1" } })
+        )
+        const names = result.stdout.text.split("\n").map((line) => line.split("=")[0])
+        expect(names).toContain("PATH")
+        expect(names).toContain("MINE")
+        expect(names).not.toContain("COPPICE_TEST_SECRET")
+        expect(names).not.toContain("NODE_OPTIONS")
+        expect(result.stdout.text).toContain("COPPICE_TEST_PASSED=shown")
+        expect(result.passedEnv).toEqual(["COPPICE_TEST_PASSED"])
+        expect(result.stdout.text).toContain("GIT_OPTIONAL_LOCKS=0")
+        expect(await shell(workspace, "git config core.checkstat")).toBe("minimal\n")
+        const plain = await run(workspace.exec("env", { gitDefaults: false }))
+        expect(plain.stdout.text).not.toContain("GIT_")
+      },
+      { residentShell }
+    ))
 
   it("W4 output beyond 1 MiB keeps both ends in memory, spills up to 64 MiB, counts the rest, and never blocks the writer", () =>
-    workspaceOf(async (workspace, root) => {
-      const spillDirectory = join(root, "spill")
-      fs.mkdirSync(spillDirectory)
-      const script = `import sys\nw=sys.stdout.buffer.write\nw(b"FIRST")\nfor i in range(70): w(b"x"*(1<<20))\nw(b"LAST")`
-      const { stdout } = await run(workspace.exec(["python3", "-c", script], { spillDirectory }))
-      expect(stdout.totalBytes).toBe(70 * 2 ** 20 + 9)
-      expect(stdout.truncated).toBe(true)
-      expect(stdout.bytes.length).toBe(2 ** 20)
-      expect(Buffer.from(stdout.bytes.subarray(0, 5)).toString()).toBe("FIRST")
-      expect(Buffer.from(stdout.bytes.subarray(-4)).toString()).toBe("LAST")
-      expect(fs.statSync(stdout.spill!).size).toBe(64 * 2 ** 20)
-      expect(fs.readFileSync(stdout.spill!).subarray(0, 6).toString()).toBe("FIRSTx")
-      const small = await run(workspace.exec(["python3", "-c", `print("y"*(1<<20))`]))
-      expect([small.stdout.truncated, small.stdout.spill]).toEqual([true, null])
-    }))
+    workspaceOf(
+      async (workspace, root) => {
+        const spillDirectory = join(root, `spill-${residentShell}`)
+        fs.mkdirSync(spillDirectory)
+        const script = `import sys\nw=sys.stdout.buffer.write\nw(b"FIRST")\nfor i in range(70): w(b"x"*(1<<20))\nw(b"LAST")`
+        const { stdout } = await run(workspace.exec(["python3", "-c", script], { spillDirectory }))
+        expect(stdout.totalBytes).toBe(70 * 2 ** 20 + 9)
+        expect(stdout.truncated).toBe(true)
+        expect(stdout.bytes.length).toBe(2 ** 20)
+        expect(Buffer.from(stdout.bytes.subarray(0, 5)).toString()).toBe("FIRST")
+        expect(Buffer.from(stdout.bytes.subarray(-4)).toString()).toBe("LAST")
+        expect(fs.statSync(stdout.spill!).size).toBe(64 * 2 ** 20)
+        expect(fs.readFileSync(stdout.spill!).subarray(0, 6).toString()).toBe("FIRSTx")
+        const small = await run(workspace.exec(["python3", "-c", `print("y"*(1<<20))`]))
+        expect([small.stdout.truncated, small.stdout.spill]).toEqual([true, null])
+      },
+      { residentShell }
+    ))
 
   it("W4 output streams while the command runs; a listener that throws ends the call", () =>
-    workspaceOf(async (workspace) => {
-      const seen: string[] = []
-      const script = `trap 'echo two; exit' USR1; echo one; while :; do sleep 0.01; done`
-      await run(
-        workspace.exec(script, {
-          onOutput: (_, bytes) => {
-            seen.push(Buffer.from(bytes).toString())
-            if (seen.length > 1) return
-            for (const line of processesOf("trap 'echo two")) {
-              const pid = Number(line.split(" ")[0])
-              if (fs.readFileSync(`/proc/${pid}/comm`, "utf8") === "sh\n") process.kill(pid, "SIGUSR1")
+    workspaceOf(
+      async (workspace) => {
+        const seen: string[] = []
+        const script = `trap 'echo two; exit' USR1; echo one; while :; do sleep 0.01; done`
+        await run(
+          workspace.exec(script, {
+            onOutput: (_, bytes) => {
+              seen.push(Buffer.from(bytes).toString())
+              if (seen.length > 1) return
+              for (const line of processesOf("trap 'echo two")) {
+                const pid = Number(line.split(" ")[0])
+                if (fs.readFileSync(`/proc/${pid}/comm`, "utf8") === "sh\n") process.kill(pid, "SIGUSR1")
+              }
             }
+          })
+        )
+        expect(seen.join("")).toBe("one\ntwo\n")
+        const thrown = new Error("from the listener")
+        const broken = workspace.exec("echo one; sleep 1000", {
+          onOutput: () => {
+            throw thrown
           }
         })
-      )
-      expect(seen.join("")).toBe("one\ntwo\n")
-      const thrown = new Error("from the listener")
-      const broken = workspace.exec("echo one; sleep 1000", {
-        onOutput: () => {
-          throw thrown
-        }
-      })
-      await expect(run(broken)).rejects.toThrow("from the listener")
-      expect((await run(workspace.checkpoint())).outcome).toBe("unchanged")
-    }))
+        await expect(run(broken)).rejects.toThrow("from the listener")
+        expect((await run(workspace.checkpoint())).outcome).toBe("unchanged")
+      },
+      { residentShell }
+    ))
 
   it("W9 a time limit ends the whole tree of the call, setsid and cleared environments included, and keeps the files", () =>
-    workspaceOf(async (workspace) => {
-      const script = `echo kept > kept; (setsid env -i sleep 1000 &) ; (trap '' TERM; sleep 1000) & sleep 1000`
-      const result = await run(workspace.exec(script, { timeLimitMs: 300 }))
-      expect(result).toMatchObject({ timedOut: true, signal: "SIGKILL", exitCode: null })
-      expect(Buffer.from(await run(workspace.read("kept"))).toString()).toBe("kept\n")
-      // No process is left: this would be ProcessesRunning.
-      expect((await run(workspace.checkpoint())).outcome).toBe("committed")
-    }))
+    workspaceOf(
+      async (workspace) => {
+        const script = `echo kept > kept; (setsid env -i sleep 1000 &) ; (trap '' TERM; sleep 1000) & sleep 1000`
+        const result = await run(workspace.exec(script, { timeLimitMs: 300 }))
+        expect(result).toMatchObject({ timedOut: true, signal: "SIGKILL", exitCode: null })
+        expect(Buffer.from(await run(workspace.read("kept"))).toString()).toBe("kept\n")
+        // No process is left: this would be ProcessesRunning.
+        expect((await run(workspace.checkpoint())).outcome).toBe("committed")
+      },
+      { residentShell }
+    ))
 
   it("W9 a time limit spares a process that an earlier call had left", () =>
-    workspaceOf(async (workspace) => {
-      await run(workspace.exec("sleep 1000 > /dev/null 2>&1 & echo $! > pid"))
-      await run(workspace.exec("sleep 1000 & sleep 1000", { timeLimitMs: 200 }))
-      const error = await failure(workspace.checkpoint())
-      expect(error).toMatchObject({ _tag: "ProcessesRunning", processes: [{ command: "sleep" }] })
-      await shell(workspace, "kill $(cat pid)")
-    }))
+    workspaceOf(
+      async (workspace) => {
+        await run(workspace.exec("sleep 1000 > /dev/null 2>&1 & echo $! > pid"))
+        await run(workspace.exec("sleep 1000 & sleep 1000", { timeLimitMs: 200 }))
+        const error = await failure(workspace.checkpoint())
+        expect(error).toMatchObject({ _tag: "ProcessesRunning", processes: [{ command: "sleep" }] })
+        await shell(workspace, "kill $(cat pid)")
+      },
+      { residentShell }
+    ))
 
   it("W9 an interrupted exec leaves no process behind", () =>
-    workspaceOf(async (workspace) => {
-      let started = false
-      const call = workspace.exec("echo up; sleep 1000 & sleep 1000", { onOutput: () => (started = true) })
-      await run(
-        Effect.gen(function* () {
-          const fiber = yield* Effect.forkChild(call)
-          yield* Effect.promise(() => eventually("the command speaks", () => started))
-          yield* Fiber.interrupt(fiber)
-        })
-      )
-      expect((await run(workspace.checkpoint())).outcome).toBe("unchanged")
-    }))
+    workspaceOf(
+      async (workspace) => {
+        let started = false
+        const call = workspace.exec("echo up; sleep 1000 & sleep 1000", { onOutput: () => (started = true) })
+        await run(
+          Effect.gen(function* () {
+            const fiber = yield* Effect.forkChild(call)
+            yield* Effect.promise(() => eventually("the command speaks", () => started))
+            yield* Fiber.interrupt(fiber)
+          })
+        )
+        expect((await run(workspace.checkpoint())).outcome).toBe("unchanged")
+      },
+      { residentShell }
+    ))
 
   it("W4 W19 a background child neither holds the call up nor goes unnoticed: the pipe is reported, the checkpoint refused", () =>
-    workspaceOf(async (workspace) => {
-      const result = await run(workspace.exec("sleep 1000 & echo done"))
-      expect(result).toMatchObject({ exitCode: 0, pipeHeldByChild: true })
-      expect(result.stdout.text).toBe("done\n")
-      await run(workspace.write("g", "g"))
-      const head = await run(workspace.head)
-      expect(await failure(workspace.checkpoint())).toMatchObject({ _tag: "ProcessesRunning" })
-      expect(await run(workspace.head)).toBe(head)
-      const live = await run(workspace.checkpoint({ allowLive: true }))
-      expect(live).toMatchObject({ outcome: "committed", live: true })
-    }))
+    workspaceOf(
+      async (workspace) => {
+        const result = await run(workspace.exec("sleep 1000 & echo done"))
+        expect(result).toMatchObject({ exitCode: 0, pipeHeldByChild: true })
+        expect(result.stdout.text).toBe("done\n")
+        await run(workspace.write("g", "g"))
+        const head = await run(workspace.head)
+        expect(await failure(workspace.checkpoint())).toMatchObject({ _tag: "ProcessesRunning" })
+        expect(await run(workspace.head)).toBe(head)
+        const live = await run(workspace.checkpoint({ allowLive: true }))
+        expect(live).toMatchObject({ outcome: "committed", live: true })
+      },
+      { residentShell }
+    ))
 
   it("W11 calls on one workspace run one after the other, also when they are made at once", () =>
-    workspaceOf(async (workspace) => {
-      const append = workspace.exec(`n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n`)
-      await run(Effect.all([append, append, append, append], { concurrency: "unbounded" }))
-      expect(Buffer.from(await run(workspace.read("n"))).toString()).toBe("4\n")
-    }))
+    workspaceOf(
+      async (workspace) => {
+        const append = workspace.exec(`n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n`)
+        await run(Effect.all([append, append, append, append], { concurrency: "unbounded" }))
+        expect(Buffer.from(await run(workspace.read("n"))).toString()).toBe("4\n")
+      },
+      { residentShell }
+    ))
 })
 
 describe("start", () => {
@@ -251,25 +288,28 @@ describe("execOn", () => {
 })
 
 describe("the SDK's own death", () => {
-  it("S23 SIGKILL of the SDK ends every process inside, detached ones too", async () => {
-    const { origin, store, provider, commit } = await ground({ f: "1" })
-    const branch = await forkOf(provider, commit)
-    const program = await oneFile(join(import.meta.dirname, "projVictim.ts"))
-    const child = spawn(process.execPath, [program, store, branch], { stdio: ["ignore", "pipe", "inherit"] })
-    const [line] = (await once(child.stdout, "data")) as [Buffer]
-    const pids = JSON.parse(line.toString()) as number[]
-    expect(pids.length).toBeGreaterThan(2)
-    for (const pid of pids) expect(fs.existsSync(`/proc/${pid}`)).toBe(true)
-    child.kill("SIGKILL")
-    await once(child, "close")
-    await eventually("the kernel has ended them all", () => pids.every((pid) => !fs.existsSync(`/proc/${pid}`)))
-    expect(fs.readFileSync(join(origin, "f"), "utf8")).toBe("1")
-    const [left] = await run(provider.left)
-    expect(left).toMatchObject({ state: "interrupted", branch })
-    const { branch: recovered, checkpoint } = await run(provider.recover(left!.id))
-    expect(checkpoint.outcome).toBe("committed")
-    expect(Buffer.from(await run(provider.readAt(recovered, "made"))).toString()).toBe("inside\n")
-    expect((await run(provider.branch(branch))).head).toBe(commit)
-    expect(await run(provider.left)).toEqual([])
-  })
+  it.each([["by launchers"], ["resident"]])(
+    "S23 SIGKILL of the SDK ends every process inside, detached ones too: %s",
+    async (what) => {
+      const { origin, store, provider, commit } = await ground({ f: "1" })
+      const branch = await forkOf(provider, commit)
+      const program = await oneFile(join(import.meta.dirname, "projVictim.ts"))
+      const child = spawn(process.execPath, [program, store, branch, what], { stdio: ["ignore", "pipe", "inherit"] })
+      const [line] = (await once(child.stdout, "data")) as [Buffer]
+      const pids = JSON.parse(line.toString()) as number[]
+      expect(pids.length).toBeGreaterThan(2)
+      for (const pid of pids) expect(fs.existsSync(`/proc/${pid}`)).toBe(true)
+      child.kill("SIGKILL")
+      await once(child, "close")
+      await eventually("the kernel has ended them all", () => pids.every((pid) => !fs.existsSync(`/proc/${pid}`)))
+      expect(fs.readFileSync(join(origin, "f"), "utf8")).toBe("1")
+      const [left] = await run(provider.left)
+      expect(left).toMatchObject({ state: "interrupted", branch })
+      const { branch: recovered, checkpoint } = await run(provider.recover(left!.id))
+      expect(checkpoint.outcome).toBe("committed")
+      expect(Buffer.from(await run(provider.readAt(recovered, "made"))).toString()).toBe("inside\n")
+      expect((await run(provider.branch(branch))).head).toBe(commit)
+      expect(await run(provider.left)).toEqual([])
+    }
+  )
 })

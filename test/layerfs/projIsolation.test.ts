@@ -101,12 +101,15 @@ describe.each(["overlay", "copy"] as const)("%s", (projection) => {
   })
 })
 
-describe("from inside", () => {
+describe.each([
+  ["a launcher of its own", false],
+  ["a resident shell", true]
+])("from inside, by %s", (_, residentShell) => {
   it("W17 masks cannot be lifted: umount, remount and setns are refused, also after one more unshare", async () => {
     const { provider, commit, root } = await shared()
-    const heldOut = join(root, "held")
+    const heldOut = join(root, `held-${residentShell}`)
     write(heldOut, { secret: "s" })
-    await using(provider, await forkOf(provider, commit), { hide: [heldOut] }, async (workspace) => {
+    await using(provider, await forkOf(provider, commit), { hide: [heldOut], residentShell }, async (workspace) => {
       const attempts = [
         `umount -l '${heldOut}'`,
         `mount -o remount,bind,rw /`,
@@ -131,7 +134,7 @@ describe("from inside", () => {
 
   it("W17 root inside cannot turn the machine's knobs, open its disks, or change its device nodes", async () => {
     const { provider, commit } = await shared()
-    await using(provider, await forkOf(provider, commit), {}, async (workspace) => {
+    await using(provider, await forkOf(provider, commit), { residentShell }, async (workspace) => {
       // Each of these writes back the value that is there already.
       const same = `v=$(cat /proc/sys/kernel/core_pattern); echo "$v" > /proc/sys/kernel/core_pattern`
       expect((await run(workspace.exec(same))).exitCode).not.toBe(0)
@@ -148,7 +151,7 @@ describe("from inside", () => {
 
   it("W17 credential files and sockets of the caller are absent inside", async () => {
     const { provider, commit } = await shared()
-    await using(provider, await forkOf(provider, commit), {}, async (workspace) => {
+    await using(provider, await forkOf(provider, commit), { residentShell }, async (workspace) => {
       for (const name of [".npmrc", ".ssh/id_ed25519", ".netrc", ".docker/config.json", ".aws/credentials"]) {
         const at = join(homedir(), name)
         const result = await run(workspace.exec(["cat", at]))
@@ -162,7 +165,7 @@ describe("from inside", () => {
   it("W17 shared memory made inside is private and ends with the workspace", async () => {
     const { provider, commit } = await shared()
     const before = fs.readFileSync("/proc/sysvipc/shm", "utf8")
-    await using(provider, await forkOf(provider, commit), {}, async (workspace) => {
+    await using(provider, await forkOf(provider, commit), { residentShell }, async (workspace) => {
       const inside = await shell(workspace, "ipcmk -M 64 > /dev/null; tail -n +2 /proc/sysvipc/shm | wc -l")
       expect(inside).toBe("1\n")
       expect(fs.readFileSync("/proc/sysvipc/shm", "utf8").split("\n").length).toBe(before.split("\n").length)
@@ -171,7 +174,7 @@ describe("from inside", () => {
 
   it("W17 switched off is named: level none, nothing claimed as protected", async () => {
     const { provider, commit } = await shared()
-    await using(provider, await forkOf(provider, commit), { isolation: "off" }, async (workspace) => {
+    await using(provider, await forkOf(provider, commit), { isolation: "off", residentShell }, async (workspace) => {
       expect(workspace.isolation).toMatchObject({ level: "none", protected: [] })
       expect(workspace.isolation.reachable.length).toBeGreaterThan(0)
       expect(await shell(workspace, "cat f")).toBe("f")
@@ -244,7 +247,7 @@ describe("the plan and the read-back", () => {
     const table = mountTable(plan).toString()
     expect(table).not.toContain("inside")
     expect(table).toContain("/home/u/my\\040project overlay X-mount.mkdir,userxattr")
-    expect(table).toContain("none /. none remount,bind,ro,relatime 0 0")
+    expect(table).toContain("coppice-remount /. none remount,bind,ro,relatime 0 0")
     expect(table).toContain("/dev/null /home/u/.npmrc none bind,ro,nosuid 0 0")
     expect(table.indexOf("overlay")).toBeLessThan(table.indexOf("/."))
   })

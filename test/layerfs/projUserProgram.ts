@@ -33,7 +33,11 @@ const seen = await Effect.runPromise(
         const branch = (yield* provider.fork(commit)).id
         byProjection[projection] = yield* Effect.scoped(
           Effect.gen(function* () {
-            const workspace = yield* provider.open(branch, { projection, hide: [join(home, "held")] })
+            const workspace = yield* provider.open(branch, {
+              projection,
+              hide: [join(home, "held")],
+              residentShell: projection === "copy"
+            })
             const results = {
               level: workspace.isolation.level,
               reachable: workspace.isolation.reachable,

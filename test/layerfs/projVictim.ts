@@ -1,7 +1,8 @@
 /**
  * A process to be killed: opens a workspace, starts what should die with it, prints the pids, and waits. With `close` as third
  * argument it changes a file, commits, and closes: a crash point ends it on the way. With `keep` it closes without a commit, with
- * `discard` it drops the change. `evict` closes too, and keeps no cached layer.
+ * `discard` it drops the change. `evict` closes too, and keeps no cached layer;
+ * `resident` waits too, with a resident shell.
  */
 import * as fs from "node:fs"
 import * as Effect from "effect/Effect"
@@ -33,7 +34,7 @@ await Effect.runPromise(
   Effect.scoped(
     Effect.gen(function* () {
       const provider = yield* makeLayerFs({ store: store!, ...(what === "evict" ? { cacheLimit: 0 } : {}) })
-      const workspace = yield* provider.open(branch!, { projection: "overlay" })
+      const workspace = yield* provider.open(branch!, { projection: "overlay", residentShell: what === "resident" })
       if (what === "evict") return
       if (what === "close") {
         yield* workspace.write("made", "inside\n")

@@ -93,6 +93,7 @@ export const inOpening = (n: number): readonly Place[] => [
   at(`${n}.hide`, "undefined empty", [7], ["a\0b"]),
   at(`${n}.readOnlyPaths`, "undefined empty", [7], ["a\0b"]),
   at(`${n}.isolation`, "undefined"),
+  at(`${n}.residentShell`, "undefined flag"),
   ...actorAt(n)
 ]
 export const operations: Place = at(

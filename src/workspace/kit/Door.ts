@@ -104,6 +104,7 @@ const open = {
   hide: maybe(listOf(isPlaceText)),
   readOnlyPaths: maybe(listOf(isPlaceText)),
   isolation: maybe(oneOf("default", "off")),
+  residentShell: maybe(isFlag),
   ...actor,
   guard: maybe(Effect.isEffect),
   as: maybe(

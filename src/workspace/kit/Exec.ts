@@ -3,31 +3,20 @@
  * Promise: a non-zero exit is a result; a time limit or an interruption ends every process that the call started; a child
  * that keeps a pipe open holds nothing up; output is bounded. Rules: W4, W9, C95.
  */
-import { spawn } from "node:child_process"
 import { performance } from "node:perf_hooks"
 import * as path from "node:path"
 import { randomUUID } from "node:crypto"
-import { SpawnFailed } from "../../base/Spawn.ts"
 import type { ExecOptions, ExecResult } from "../WorkspaceProvider.ts"
 import { Capture } from "./Capture.ts"
 import type { InsideProcess } from "./Holder.ts"
 import type { Inside } from "./Inside.ts"
-import { watchLauncher } from "./Launcher.ts"
+import { type Heard, type Launch, spawnCommand, spawnFailed } from "./Launch.ts"
 import { variablesFor } from "./Variables.ts"
 
-/** How long output may still arrive after the leader has ended. */
-const drainMs = 200
 /** Names the call in the environment of everything it starts. */
 const marker = "COPPICE_CALL"
 
 const keyOf = (process: InsideProcess): string => `${process.pid}:${process.startTime}`
-
-export const spawnFailed = (program: string, why: string): SpawnFailed =>
-  new SpawnFailed({
-    message: `The program ${path.basename(program)} could not be started inside the workspace: ${why}.`,
-    remedy: "Check the program's name, that it is on PATH inside the workspace, and that it is executable.",
-    program
-  })
 
 /** Refuses what no process can be given. */
 export const checkArguments = (argv: readonly string[], timeLimitMs?: number): void => {
@@ -58,19 +47,13 @@ export const exec = async (
   const call = randomUUID()
   const before = new Set(inside.quiet() ? [] : inside.processes().map(keyOf))
   const started = performance.now()
-  const launched = [...inside.asCaller(cwd), ...argv]
-  const child = spawn(launched[0]!, launched.slice(1), {
-    stdio: [options.stdin === undefined ? "ignore" : "pipe", "pipe", "pipe"],
-    env: { ...variables, ...inside.variablesOfAll, [marker]: call },
-    ...inside.spawnOptions(cwd)
-  })
   const spill = (stream: string): string | undefined =>
     options.spillDirectory === undefined ? undefined : path.join(options.spillDirectory, `${call}.${stream}`)
   const stdout = new Capture(spill("stdout"))
   const stderr = new Capture(spill("stderr"))
   let listenerFailure: { readonly error: unknown } | undefined
-  const heard = (stream: "stdout" | "stderr", into: Capture) => (chunk: Buffer) => {
-    into.add(chunk)
+  const heard: Heard = (stream, chunk) => {
+    ;(stream === "stdout" ? stdout : stderr).add(chunk)
     if (listenerFailure !== undefined) return
     try {
       options.onOutput?.(stream, chunk)
@@ -80,27 +63,12 @@ export const exec = async (
       void endTree()
     }
   }
-  child.stdout!.on("data", heard("stdout", stdout))
-  child.stderr!.on("data", heard("stderr", stderr))
-  if (options.stdin !== undefined) {
-    // A command may end without reading its input.
-    child.stdin!.on("error", () => undefined)
-    child.stdin!.end(options.stdin)
-  }
-
-  const unwatch =
-    child.pid === undefined || launched.length === argv.length ? () => undefined : watchLauncher(child.pid)
-  const exited = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve, reject) => {
-    child.once("error", (error) => reject(spawnFailed(argv[0], error.message)))
-    child.once("exit", (code, by) => resolve({ code, signal: by }))
-  })
+  const env = { ...variables, ...inside.variablesOfAll, [marker]: call }
+  const asked = { argv, cwd, env, stdin }
+  const launch = inside.resident?.(asked, heard) ?? spawnCommand(inside, asked, heard)
   let timedOut = false
   let ending: Promise<void> | undefined
-  const endTree = (): Promise<void> => (ending ??= endCall(inside, call, before, killLauncher))
-  const killLauncher = async (): Promise<void> => {
-    child.kill("SIGKILL")
-    await exited
-  }
+  const endTree = (): Promise<void> => (ending ??= endCall(inside, call, before, launch))
   const timer =
     options.timeLimitMs === undefined
       ? undefined
@@ -113,10 +81,14 @@ export const exec = async (
   if (signal.aborted) interrupted()
 
   try {
-    const exit = await exited
+    const exit = await launch.exited.catch(async (error) => {
+      // Whatever of it has begun has nobody to wait for it.
+      await endTree().catch(() => undefined)
+      throw error
+    })
     clearTimeout(timer)
     await ending
-    const pipeHeldByChild = !(await drained(child))
+    const pipeHeldByChild = !(await launch.drained())
     signal.throwIfAborted()
     if (listenerFailure !== undefined) throw listenerFailure.error
     const out = stdout.finish()
@@ -137,41 +109,16 @@ export const exec = async (
     }
   } finally {
     clearTimeout(timer)
-    unwatch()
     signal.removeEventListener("abort", interrupted)
   }
 }
-
-/** True when both pipes ended by themselves within the drain; otherwise they are closed. */
-const drained = (child: ReturnType<typeof spawn>): Promise<boolean> =>
-  new Promise((resolve) => {
-    const streams = [child.stdout!, child.stderr!]
-    const open = (): boolean => streams.some((stream) => !stream.readableEnded && !stream.destroyed)
-    if (!open()) return resolve(true)
-    const finish = (ended: boolean): void => {
-      clearTimeout(timer)
-      for (const stream of streams) stream.off("end", check)
-      for (const stream of streams) stream.destroy()
-      resolve(ended)
-    }
-    const check = (): void => {
-      if (!open()) finish(true)
-    }
-    const timer = setTimeout(() => finish(false), drainMs)
-    for (const stream of streams) stream.on("end", check)
-  })
 
 /**
  * Ends everything that one call started. Calls on a workspace are serial, so that is every process that was not there before,
  * except what an older process has started meanwhile. When nothing was there before, one signal to all beats any fork.
  * The launcher dies first: until then it may still be on its way in.
  */
-const endCall = async (
-  inside: Inside,
-  call: string,
-  before: ReadonlySet<string>,
-  killLauncher: () => Promise<void>
-): Promise<void> => {
+const endCall = async (inside: Inside, call: string, before: ReadonlySet<string>, launch: Launch): Promise<void> => {
   const strike = async (): Promise<boolean> => {
     const now = inside.processes()
     const ours = before.size === 0 ? now : ofCall(inside, now, call, before)
@@ -180,7 +127,7 @@ const endCall = async (
     return true
   }
   await strike()
-  await killLauncher()
+  await launch.endLauncher(strike)
   for (let round = 0; round < 500 && inside.alive && (await strike()); round += 1);
 }
 

@@ -148,10 +148,21 @@ export class Holder {
    * inside may touch the mounts. Root keeps its file rights and loses what would reach the machine.
    */
   asCaller(cwd: string): readonly [string, ...string[]] {
+    return [...this.asMappedRoot(), ...this.behindTheDoor(cwd)]
+  }
+
+  /** `argv` in front of a process of the SDK's that stays outside of the pid namespace and forks commands into it. It dies with this one. */
+  atTheDoor(): readonly [string, ...string[]] {
+    const [nsenter, ...options] = this.asMappedRoot()
+    return [this.#tools.setpriv, "--pdeathsig", "KILL", nsenter, "--no-fork", ...options]
+  }
+
+  /** The part of `asCaller` that is left to do for what was forked at the door. */
+  behindTheDoor(cwd: string): readonly [string, ...string[]] {
     const uid = process.getuid!()
-    const back = [this.#tools.unshare, "--user", `--map-user=${uid}`, `--map-group=${process.getgid!()}`, `--wd=${cwd}`]
+    const back = ["--user", `--map-user=${uid}`, `--map-group=${process.getgid!()}`, `--wd=${cwd}`]
     const drop = [this.#tools.setpriv, "--bounding-set", droppedCapabilities, "--inh-caps", "-all", "--no-new-privs"]
-    return [...this.asMappedRoot(), ...back, ...(uid === 0 ? drop : [])]
+    return [this.#tools.unshare, ...back, ...(uid === 0 ? drop : [])]
   }
 
   /** The /proc of the inside; a path that does not exist when there is none any more. */

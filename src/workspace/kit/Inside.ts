@@ -6,6 +6,8 @@ import type { SpawnOptions } from "node:child_process"
 import type { SpawnGuarantee } from "../../base/Spawn.ts"
 import type { Isolation } from "../WorkspaceProvider.ts"
 import type { Holder, InsideProcess } from "./Holder.ts"
+import type { Command, Heard, Launch } from "./Launch.ts"
+import type { ResidentShell } from "./ResidentShell.ts"
 
 export interface Inside {
   readonly alive: boolean
@@ -24,6 +26,8 @@ export interface Inside {
   readonly variablesOfAll: Readonly<Record<string, string>>
   readonly variables: (pid: number) => string
   readonly signal: (signal: "TERM" | "KILL" | "STOP" | "CONT", pids: readonly (number | "all")[]) => Promise<void>
+  /** Starts commands where a resident shell does it. */
+  readonly resident?: ((command: Command, heard: Heard) => Launch) | undefined
   /** A process tree of its own inside. */
   readonly nest: () => Promise<EndableInside>
 }
@@ -40,6 +44,7 @@ export const insideOf = (
     readonly privateTmp: boolean
     readonly isolation: Isolation
     readonly variables?: Readonly<Record<string, string>> | undefined
+    readonly shell?: ResidentShell | undefined
   }
 ): EndableInside => ({
   get alive() {
@@ -58,6 +63,7 @@ export const insideOf = (
   variablesOfAll: options.variables ?? {},
   variables: (pid) => holder.variables(pid),
   signal: (signal, pids) => holder.signal(signal, pids),
-  nest: async () => insideOf(await holder.nest(), options),
+  resident: options.shell === undefined ? undefined : (command, heard) => options.shell!.run(command, heard),
+  nest: async () => insideOf(await holder.nest(), { ...options, shell: undefined }),
   end: () => holder.end()
 })

@@ -46,6 +46,9 @@ const find = (name: string): string | undefined =>
     .map((directory) => path.join(directory, name))
     .find(isExecutable)
 
+/** What the resident shell is written in; part of every Debian. */
+export const findPerl = (): string | undefined => find("perl")
+
 /** The tools by absolute path, so that a later change of PATH changes nothing. */
 export const findTools = (): { readonly tools: Tools | undefined; readonly missing: readonly Missing[] } => {
   const found: Record<string, string> = {}

@@ -50,6 +50,9 @@ const isAtOrBelow = (path: TreePath, ancestor: TreePath): boolean => path === an
  */
 export const ours = "coppice"
 
+/** For the same reason: a remount has no source, but a tmpfs of the machine may well be called `none`. */
+const remounted = "coppice-remount"
+
 /** A second name for a workspace below a masked directory. */
 export const waitingPlace = "/tmp/.workspace"
 
@@ -107,7 +110,7 @@ export const mountTable = (plan: MountPlan): Buffer => {
   for (const { at, flags } of plan.readOnlyMounts) {
     // `mount -a` passes over a target spelled "/".
     if (at === "/" || outside(at)) {
-      lines.push(line("none", at === "/" ? "/." : at, "none", ["remount", "bind", "ro", ...flags].join(",")))
+      lines.push(line(remounted, at === "/" ? "/." : at, "none", ["remount", "bind", "ro", ...flags].join(",")))
     }
   }
   for (const { at, flags } of plan.readOnlyBinds) {
@@ -120,7 +123,7 @@ export const mountTable = (plan: MountPlan): Buffer => {
     lines.push(line(ours, `${directory.at}/pts`, "devpts", terminals))
     lines.push(line(ours, `${directory.at}/shm`, "tmpfs", "mode=1777,nosuid,nodev"))
     lines.push(line(directory.at, "/dev", "none", "rbind"))
-    lines.push(line("none", "/dev", "none", ["remount", "bind", "ro", ...directory.flags].join(",")))
+    lines.push(line(remounted, "/dev", "none", ["remount", "bind", "ro", ...directory.flags].join(",")))
   }
   if (plan.privateTmp) lines.push(line(plan.stage, "/tmp", "none", "rbind"))
   for (const path of plan.maskDirectories) {

@@ -25,10 +25,11 @@ import {
   withoutProtection
 } from "./Isolation.ts"
 import { currentIdentity, type ProcessIdentity } from "../../base/ProcessIdentity.ts"
-import { bootId, freshName, kernelRelease, startTimeOf, type Tools } from "./Machine.ts"
+import { bootId, findPerl, freshName, kernelRelease, startTimeOf, type Tools } from "./Machine.ts"
 import { defaultMountPath, type MountPlace, mountPlace, refuse } from "./MountPath.ts"
 import { type MountPlan, mountTable } from "./MountTable.ts"
 import { removeTree } from "./RemoveTree.ts"
+import { ResidentShell } from "./ResidentShell.ts"
 import { plainInside } from "./PlainInside.ts"
 import { takeSnapshot } from "./ScanHarvest.ts"
 import type { MadeTree, StorePort } from "./StorePort.ts"
@@ -182,6 +183,7 @@ export const openOverlay = async (
 ): Promise<OpenTree> => {
   const { store, layers } = parts
   const { id } = request
+  const perl = perlFor(request.options, true)
   const { place, protect } = await prepare(store, request, request.options.isolation !== "off")
   const lowers = await layers.ensure(request.base)
   const opened = inWork(store, id, async (work): Promise<OpenTree> => {
@@ -205,7 +207,8 @@ export const openOverlay = async (
       lowers: lowers.names,
       mountOptions,
       mounts,
-      protect
+      protect,
+      perl
     })
     return {
       ...held,
@@ -235,6 +238,7 @@ export const openCopy = async (
 ): Promise<OpenTree> => {
   const { store, projection } = parts
   const { id } = request
+  const perl = perlFor(request.options, namespaces)
   return inWork(store, id, async (work) => {
     const tree = treeOf(work)
     const snapshot = path.join(work, "snapshot")
@@ -295,7 +299,8 @@ export const openCopy = async (
       lowers: [],
       mountOptions: "bind",
       mounts,
-      protect
+      protect,
+      perl
     })
     return {
       ...common,
@@ -346,6 +351,8 @@ export interface HoldInput extends RowInput {
   readonly protect: (mountinfo: string) => Protected
   /** Null when the row is there already: a recovery. */
   readonly record?: false
+  /** What the resident shell runs in, where one was asked for. */
+  readonly perl?: string | undefined
 }
 
 interface Held {
@@ -354,7 +361,31 @@ interface Held {
   /** As the kernel shows it, after every mount was made. */
   readonly isolation: Isolation
   readonly privateTmp: boolean
+  readonly shell: ResidentShell | undefined
   readonly end: () => Promise<void>
+}
+
+/** It makes itself ready beside whatever comes next, and goes with the holder. */
+const residentShell = (holder: Holder, perl: string, work: string): ResidentShell => {
+  const shell = new ResidentShell(holder, perl, path.join(work, "door"))
+  shell.start().catch(() => undefined)
+  void holder.gone.then(() => shell.end())
+  return shell
+}
+
+/** What a resident shell runs in, when one is asked for. Throws `Unavailable`. */
+const perlFor = (options: OpenOptions, namespaces: boolean): string | undefined => {
+  if (options.residentShell !== true) return undefined
+  const perl = namespaces ? findPerl() : undefined
+  if (perl !== undefined) return perl
+  throw new Unavailable({
+    message: "A resident shell does not work on this machine.",
+    remedy: namespaces
+      ? "Install the package perl-base, or leave `residentShell` out."
+      : "Leave `residentShell` out: without namespaces a command has no launcher that it could save.",
+    what: "resident shell",
+    missing: [namespaces ? "the program perl" : "namespaces"]
+  })
 }
 
 /** Starts the holder, records it, mounts, and opens the merged root. */
@@ -380,12 +411,14 @@ export const holdNamespaces = async (
     await holder.mount()
     crashPoint("workspace.mounted")
     const root = openRoot(holder, place.path)
+    const shell = input.perl === undefined ? undefined : residentShell(holder, input.perl, input.work)
     const end = once(async () => {
       fs.closeSync(root)
+      await shell?.end()
       await holder.end()
     })
     const isolation = readBack(planned.isolation, plan, holder.mountinfo())
-    return { holder, root, isolation, privateTmp: plan.privateTmp, end }
+    return { holder, root, isolation, privateTmp: plan.privateTmp, shell, end }
   } catch (error) {
     await holder.end()
     if (input.record !== false) {
