@@ -58,10 +58,10 @@ it("W17 C95 a command that kills and stops everything it can see reaches neither
 
 it("W9 W12 of a command whose shell was killed from outside nobody says how it ended: it is ended, the files stay, the next one runs", () =>
   resident(async (workspace) => {
-    let said = false
-    const call = workspace.exec("echo kept > kept; echo up; sleep 1000", { onOutput: () => (said = true) })
+    const said: unknown[] = []
+    const call = workspace.exec("echo kept > kept; echo up; sleep 1000", { onOutput: (_, bytes) => said.push(bytes) })
     const killed = Effect.promise(async () => {
-      while (!said) await new Promise((resolve) => setTimeout(resolve, 2))
+      while (said.length === 0) await new Promise((resolve) => setTimeout(resolve, 2))
       for (const pid of childrenThatRun("-e")) process.kill(pid, "SIGKILL")
     })
     const [error] = await run(Effect.all([Effect.flip(call), killed], { concurrency: "unbounded" }))

@@ -191,9 +191,9 @@ export class ResidentShell {
     const outputs: net.Socket[] = []
     const sockets: net.Socket[] = []
     const ended = deferred<Exit>()
-    let over = false
+    const state = { over: false }
     const done = (): void => {
-      over = true
+      state.over = true
       this.#waiting.delete(id)
       for (const socket of sockets) socket.destroy()
     }
@@ -205,7 +205,7 @@ export class ResidentShell {
       await this.start()
       const resolve = (status: number): void => {
         if (status === unknownStatus) return reject(spawnFailed(argv[0], "no process could be started"))
-        over = true
+        state.over = true
         ended.resolve(exitOf(status))
       }
       this.#waiting.set(id, {
@@ -234,7 +234,7 @@ export class ResidentShell {
       },
       endLauncher: async (strike) => {
         // It may still be about to fork.
-        for (; !over && this.#holder.alive; await new Promise((go) => setTimeout(go, 2))) await strike()
+        for (; !state.over && this.#holder.alive; await new Promise((go) => setTimeout(go, 2))) await strike()
       }
     }
   }
