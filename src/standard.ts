@@ -49,6 +49,8 @@ export interface StandardOptions {
    * stay. What is used again is made again.
    */
   readonly cacheLimit?: ByteSize
+  /** How many holders LayerFS keeps ready for the next workspaces, from its first use on; none without it. */
+  readonly warmPool?: number
 }
 
 const off = Effect.fail(
@@ -99,18 +101,20 @@ export const standard = (
       plugins: "list",
       storeQuota: "size",
       projectQuota: "size",
-      cacheLimit: "size"
+      cacheLimit: "size",
+      warmPool: "count"
     },
     modules: [workModule, sessionModule, exploreModule],
     enabled,
-    plugins
+    plugins,
+    pools: wanted === "layerfs" && (options.warmPool ?? 0) > 0 ? [`layerfs: ${options.warmPool} warm holders`] : []
   })
   const workspaces = Layer.effect(
     Workspaces,
     Effect.gen(function* () {
       const { registry } = yield* Assembly
       const directory = yield* storeDirectory(options)
-      const { storeQuota, projectQuota, cacheLimit } = options
+      const { storeQuota, projectQuota, cacheLimit, warmPool } = options
       const quota = {
         ...(storeQuota === undefined ? {} : { storeQuota }),
         ...(projectQuota === undefined ? {} : { projectQuota }),
@@ -118,9 +122,10 @@ export const standard = (
       }
       const layerfs = Effect.gen(function* () {
         const provider = yield* registry.load("layerfs", "first use of a workspace")
+        const pool = warmPool === undefined ? {} : { warmPool }
         // The preset has looked at the sizes before anything was opened.
         return yield* provider
-          .openLayerFs({ store: directory, ...quota })
+          .openLayerFs({ store: directory, ...quota, ...pool })
           .pipe(Effect.catchTag("StoreOptionInvalid", Effect.die))
       })
       const gitWorktree = Effect.gen(function* () {

@@ -46,6 +46,8 @@ export interface LayerStoreOptions extends QuotaOptions {
   readonly durability?: Durability
   /** What cached layers may take on the disk beyond those that open and kept workspaces stand on; without it, all stay. */
   readonly cacheLimit?: ByteSize
+  /** How many holders stand ready for the next workspaces: processes that are there while nothing is open. None without it. */
+  readonly warmPool?: number
   /** How long a file must have been left alone to be known again by an import; by default what the kernel needs (see ImportTrust). */
   readonly settlingNs?: bigint
 }

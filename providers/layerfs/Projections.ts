@@ -3,7 +3,9 @@
  * Promise: as the kit's Projections. Rules: W1, W2, L15; 04 "Projections".
  */
 import * as path from "node:path"
-import { probeMachine } from "../../src/workspace/kit/Machine.ts"
+import { StoreOptionInvalid } from "../../src/workspace/WorkspaceError.ts"
+import { HolderPool } from "../../src/workspace/kit/HolderPool.ts"
+import { findTools, probeMachine } from "../../src/workspace/kit/Machine.ts"
 import { makeProjections, type ProjectionManifest, type Projections } from "../../src/workspace/kit/Projections.ts"
 import type { StorePort } from "../../src/workspace/kit/StorePort.ts"
 import type { LayerCache } from "../../src/workspace/kit/LayerCache.ts"
@@ -18,10 +20,41 @@ export const projectionManifest: ProjectionManifest = {
   renameDirectory: "copyOnly"
 }
 
-export const layerProjections = (store: StorePort, layers: LayerCache, now: () => number): Projections =>
+/** Throws `StoreOptionInvalid`. */
+export const poolSizeOf = (option: number | undefined): number => {
+  if (option === undefined) return 0
+  if (Number.isInteger(option) && option >= 0 && option <= 64) return option
+  throw new StoreOptionInvalid({
+    message: "The option warmPool is not a number of holders.",
+    remedy: "Give a whole number from 0 to 64. Nothing was opened.",
+    option: "warmPool"
+  })
+}
+
+/** As many holders as asked for; undefined for none, and where the machine has no tools for them. */
+export const poolOf = (store: StorePort, size: number): HolderPool | undefined => {
+  const { tools } = findTools()
+  if (size === 0 || tools === undefined) return undefined
+  const pool = new HolderPool({
+    tools,
+    work: path.join(store.directory, "work"),
+    directory: path.join(store.directory, "cache"),
+    size
+  })
+  pool.fill()
+  return pool
+}
+
+export const layerProjections = (
+  store: StorePort,
+  layers: LayerCache,
+  pool: HolderPool | undefined,
+  now: () => number
+): Projections =>
   makeProjections({
     store,
     layers,
+    pool,
     directory: "copy",
     manifest: projectionManifest,
     probe: () => probeMachine(path.join(store.directory, "work")),

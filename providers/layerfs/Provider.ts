@@ -21,7 +21,7 @@ import type {
 } from "../../src/workspace/WorkspaceProvider.ts"
 import { checkedProvider } from "../../src/workspace/kit/Door.ts"
 import { type CallOptions, type LayerStore, type LayerStoreOptions, openLayerStore } from "./LayerStore.ts"
-import { layerProjections } from "./Projections.ts"
+import { layerProjections, poolOf, poolSizeOf } from "./Projections.ts"
 import { commitInfo } from "../../src/workspace/kit/Shown.ts"
 import { historyCalls } from "./history/HistoryCalls.ts"
 import type { BranchRow } from "../../src/workspace/kit/RefStore.ts"
@@ -89,9 +89,13 @@ const lastPart = (path: TreePath): string => show(path.split("/").findLast((part
 export const makeLayerFs = Effect.fnUntraced(function* (
   options: LayerStoreOptions
 ): Effect.fn.Return<WorkspaceProvider, OpenFailure, Scope.Scope> {
-  const { store, limit } = yield* Effect.acquireRelease(
+  const { store, limit, poolSize } = yield* Effect.acquireRelease(
     Effect.tryPromise({
-      try: async () => ({ limit: cacheLimitOf(options.cacheLimit), store: await openLayerStore(options) }),
+      try: async () => ({
+        limit: cacheLimitOf(options.cacheLimit),
+        poolSize: poolSizeOf(options.warmPool),
+        store: await openLayerStore(options)
+      }),
       catch: (error) => error
     }).pipe(Effect.catch((error) => orDie<OpenFailure>(error))),
     (opened) => Effect.promise(() => opened.store.close())
@@ -101,12 +105,20 @@ export const makeLayerFs = Effect.fnUntraced(function* (
   const port = storePortOf(store, now)
   const layers = new DiskLayers(port, limit)
   yield* Effect.addFinalizer(() => Effect.promise(() => layers.settled()))
-  return makeProvider(store, layers, layerProjections(port, layers, now), now)
+  const pool = yield* Effect.acquireRelease(
+    Effect.sync(() => poolOf(port, poolSize)),
+    (opened) => Effect.promise(async () => opened?.end())
+  )
+  const stats = async (): Promise<Pick<StoreStats, "cache" | "pool">> => ({
+    cache: await layers.stats(),
+    pool: { size: pool?.size ?? 0, ready: pool?.ready ?? 0 }
+  })
+  return makeProvider(store, stats, layerProjections(port, layers, pool, now), now)
 })
 
 const makeProvider = (
   store: LayerStore,
-  layers: DiskLayers,
+  local: () => Promise<Pick<StoreStats, "cache" | "pool">>,
   projections: Projections,
   now: () => number
 ): WorkspaceProvider => {
@@ -219,7 +231,7 @@ const makeProvider = (
         Effect.withSpan("LayerFs.compact")
       ),
     stats: Effect.suspend(() => call("stats", {})).pipe(
-      Effect.flatMap((stats) => settle<StoreStats, StoreError>(async () => ({ ...stats, cache: await layers.stats() })))
+      Effect.flatMap((stats) => settle<StoreStats, StoreError>(async () => ({ ...stats, ...(await local()) })))
     ),
     verify: (options = {}) => call("verify", {}, progressTo(options.onProgress))
   })

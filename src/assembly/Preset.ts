@@ -44,8 +44,31 @@ export type AssemblyError =
 /** As in package.json: a test holds the two together. */
 export const coppiceVersion = "0.0.0"
 
-/** What an option may be: a path, a size in bytes (see ByteSize), a list, or one of these words. */
-export type OptionValues = "path" | "size" | "list" | readonly string[]
+/** What an option may be: a path, a size in bytes (see ByteSize), a small whole number, a list, or one of these words. */
+export type OptionValues = "path" | "size" | "count" | "list" | readonly string[]
+
+interface Fitting {
+  readonly fits: (value: unknown) => boolean
+  readonly remedy: string
+}
+
+const fittings: Readonly<Record<Exclude<OptionValues, readonly string[]>, Fitting>> = {
+  path: { fits: (value) => typeof value === "string" && value !== "", remedy: "Give the path of a directory." },
+  size: {
+    fits: (value) => parseByteSize(value) !== undefined,
+    remedy: 'Give whole bytes from 0 up, or text such as "64 MiB".'
+  },
+  count: {
+    fits: (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 64,
+    remedy: "Give a whole number from 0 to 64."
+  },
+  list: { fits: Array.isArray, remedy: "Give a list; an empty one is fine." }
+}
+
+const fittingOf = (values: OptionValues): Fitting =>
+  typeof values === "string"
+    ? fittings[values]
+    : { fits: (value) => values.includes(value as string), remedy: `Give one of ${values.join(", ")}.` }
 
 export interface PresetParts {
   readonly preset: AssemblyReport["preset"]
@@ -57,6 +80,8 @@ export interface PresetParts {
   readonly enabled: ReadonlyMap<string, string>
   /** Providers of the application, as it gave them: not looked at yet. */
   readonly plugins?: readonly WorkspacePlugin[] | undefined
+  /** Helper processes that the application asked for, in words. */
+  readonly pools?: readonly string[]
 }
 
 const report = (parts: PresetParts, registry: Registry): AssemblyReport => ({
@@ -65,7 +90,7 @@ const report = (parts: PresetParts, registry: Registry): AssemblyReport => ({
   node: process.versions.node,
   parts: registry.parts(),
   modules: parts.modules.map((module) => module.name),
-  pools: [],
+  pools: parts.pools ?? [],
   sessionModes: ["managed_runtime"]
 })
 
@@ -80,26 +105,12 @@ const wrongOption = ({ preset, options, allowed }: PresetParts): PresetOptionsEr
         remedy: `Remove it, or use one of ${Object.keys(allowed).join(", ")}.`
       })
     }
-    const fits =
-      values === "path"
-        ? typeof value === "string" && value !== ""
-        : values === "size"
-          ? parseByteSize(value) !== undefined
-          : values === "list"
-            ? Array.isArray(value)
-            : values.includes(value as string)
-    if (value !== undefined && !fits) {
+    const { fits, remedy } = fittingOf(values)
+    if (value !== undefined && !fits(value)) {
       return new PresetOptionsError({
         option,
         message: `The option ${option} of the preset ${preset} has a value that it does not take.`,
-        remedy:
-          values === "path"
-            ? "Give the path of a directory."
-            : values === "size"
-              ? 'Give whole bytes from 0 up, or text such as "64 MiB".'
-              : values === "list"
-                ? "Give a list; an empty one is fine."
-                : `Give one of ${values.join(", ")}.`
+        remedy
       })
     }
   }

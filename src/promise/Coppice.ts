@@ -30,6 +30,8 @@ export interface OpenOptions extends CallOptions {
   readonly projectQuota?: ByteSize
   /** What trees that were shown may take on the disk while no workspace stands on them; else all stay. Only with `standard`. */
   readonly cacheLimit?: ByteSize
+  /** How many helper processes stand ready for the next workspaces (0 to 64); none without it. Only with `standard`. */
+  readonly warmPool?: number
 }
 
 /** What the preset resolved to: what is enabled, what is loaded, and why. */

@@ -419,6 +419,8 @@ export interface StoreStats {
    * and kept workspaces stand on count, and stay beyond the limit.
    */
   readonly cache?: { readonly bytes: number | null; readonly limitBytes: number | null }
+  /** Holders that this process keeps for the next workspaces, and how many of them stand ready. Absent where the provider has none. */
+  readonly pool?: { readonly size: number; readonly ready: number }
   /** What each project added to the store; null for one that is older than the count. */
   readonly projects: readonly { readonly id: string; readonly name: string; readonly storedBytes: number | null }[]
 }

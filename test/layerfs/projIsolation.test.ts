@@ -51,7 +51,8 @@ describe.each(["overlay", "copy"] as const)("%s", (projection) => {
     fs.mkdirSync(at)
     const going = join(root, `going-${projection}`)
     fs.writeFileSync(going, "")
-    const script = `while [ -e "$1" ]; do mount -t tmpfs x "$0" && umount "$0"; done`
+    // A mount point that is removed takes the mount with it in every namespace, that of a workspace on its way included.
+    const script = `while [ -e "$1" ]; do mkdir -p "$0"; mount -t tmpfs x "$0" && umount "$0"; rmdir "$0"; sleep 0.01; done`
     const churn = spawn("sh", ["-c", script, at, going], { stdio: "ignore" })
     try {
       for (let turn = 0; turn < 8; turn += 1) {

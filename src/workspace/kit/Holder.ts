@@ -7,6 +7,7 @@
  */
 import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from "node:child_process"
 import * as fs from "node:fs"
+import type { Socket } from "node:net"
 import { once } from "node:events"
 import { startTimeOf, type Tools } from "./Machine.ts"
 
@@ -47,6 +48,8 @@ export class Holder {
   readonly identity: HolderIdentity
   /** Resolves when the holder, and with it everything inside, is gone. */
   readonly gone: Promise<void>
+  /** Where it reads what to mount. */
+  readonly table: string
   #alive = true
   #innerPid: number | undefined
   #procDescriptor: number | undefined
@@ -55,8 +58,9 @@ export class Holder {
   #stderr = ""
   #said: Promise<void> = Promise.resolve()
 
-  private constructor(child: ChildProcessWithoutNullStreams, tools: Tools) {
+  private constructor(child: ChildProcessWithoutNullStreams, tools: Tools, table: string) {
     this.#child = child
+    this.table = table
     this.#tools = tools
     this.identity = { pid: child.pid!, startTime: startTimeOf(child.pid!) }
     child.stderr.setEncoding("latin1").on("data", (text: string) => (this.#stderr += text))
@@ -90,7 +94,7 @@ export class Holder {
       const [error] = (await once(child, "error")) as [Error]
       throw new HolderFailed(error.message)
     }
-    const holder = new Holder(child, tools)
+    const holder = new Holder(child, tools, table)
     // Listened for from the first moment, so that it cannot pass unseen.
     holder.#said = holder.#ready(() => undefined)
     holder.#said.catch(() => undefined)
@@ -126,6 +130,21 @@ export class Holder {
     go()
     const outcome = await Promise.race([said.then(() => "ready" as const), this.gone])
     if (outcome !== "ready") throw new HolderFailed(this.#stderr.trim())
+  }
+
+  /** Lets the SDK's process end although this one is there, which then ends too. */
+  unref(): void {
+    this.#hold("unref")
+  }
+
+  ref(): void {
+    this.#hold("ref")
+  }
+
+  #hold(how: "ref" | "unref"): void {
+    this.#child[how]()
+    // With pipes they are sockets, whatever the type says.
+    for (const stream of [this.#child.stdin, this.#child.stdout, this.#child.stderr]) (stream as Socket)[how]()
   }
 
   get alive(): boolean {
@@ -226,7 +245,7 @@ export class Holder {
     // nsenter forks to enter the pid namespace; the parent-death signal makes its own end final for its child too.
     const child = spawn(argv[0]!, argv.slice(1), { stdio: ["pipe", "pipe", "pipe"], env: environment })
     if (child.pid === undefined) throw new HolderFailed("nsenter could not be started")
-    const holder = new Holder(child, this.#tools)
+    const holder = new Holder(child, this.#tools, this.table)
     await holder.#ready(() => child.stdin.write("\n"))
     // nsenter -> unshare -> first process.
     const entered = childOf(child.pid)

@@ -15,6 +15,7 @@ import type { WorkspaceRow } from "./RefStore.ts"
 import type { LayerCache } from "./LayerCache.ts"
 import type { HarvestInput, Spool } from "./Harvest.ts"
 import { Holder, HolderFailed } from "./Holder.ts"
+import type { HolderPool } from "./HolderPool.ts"
 import { type EndableInside, insideOf } from "./Inside.ts"
 import {
   notIsolated,
@@ -178,7 +179,7 @@ const inWork = async <A>(store: StorePort, id: string, make: (work: string) => P
 }
 
 export const openOverlay = async (
-  parts: Parts & { readonly layers: LayerCache },
+  parts: Parts & { readonly layers: LayerCache; readonly pool: HolderPool | undefined },
   request: TreeRequest
 ): Promise<OpenTree> => {
   const { store, layers } = parts
@@ -208,7 +209,8 @@ export const openOverlay = async (
       mountOptions,
       mounts,
       protect,
-      perl
+      perl,
+      pool: parts.pool
     })
     return {
       ...held,
@@ -353,6 +355,8 @@ export interface HoldInput extends RowInput {
   readonly record?: false
   /** What the resident shell runs in, where one was asked for. */
   readonly perl?: string | undefined
+  /** Of holders that stand in `directory`. */
+  readonly pool?: HolderPool | undefined
 }
 
 interface Held {
@@ -388,27 +392,64 @@ const perlFor = (options: OpenOptions, namespaces: boolean): string | undefined 
   })
 }
 
+/** How often the machine may take one of its own file systems away between our look at it and our mounts. */
+const attempts = 8
+
+/** A line of the table found its place gone: a mount point that is removed takes the mount with it, in every namespace. */
+const cameAndWent = (error: unknown, place: MountPlace): boolean =>
+  error instanceof HolderFailed &&
+  /^mount: .*: mount point (?:not mounted|does not exist)/m.test(error.stderr) &&
+  !error.stderr.includes(`mount: ${place.path}:`)
+
 /** Starts the holder, records it, mounts, and opens the merged root. */
 export const holdNamespaces = async (
   parts: { readonly store: StorePort; readonly tools: Tools },
   place: MountPlace,
   input: HoldInput
 ): Promise<Held> => {
-  const table = path.join(input.work, "mounts")
-  const holder = await Holder.start(parts.tools, input.directory, table).catch((error) => {
-    throw explain(error, place)
-  })
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await holdOnce(parts, place, input, attempt)
+    } catch (error) {
+      if (attempt < attempts && cameAndWent(error, place)) continue
+      if (input.record !== false) {
+        await parts.store.updateWorkspace(input.id, { state: "closed", note: "never opened" }).catch(() => undefined)
+      }
+      throw explain(error, place)
+    }
+  }
+}
+
+const holdOnce = async (
+  { store, tools }: { readonly store: StorePort; readonly tools: Tools },
+  place: MountPlace,
+  input: HoldInput,
+  attempt: number
+): Promise<Held> => {
+  const taken = input.pool?.take()
+  const holder = taken?.holder ?? (await Holder.start(tools, input.directory, path.join(input.work, "mounts")))
+  let recorded: Promise<void> | undefined
   try {
     const mountPath = Buffer.from(place.path, "latin1").toString("utf8")
     crashPoint("workspace.held")
-    if (input.record !== false) await parts.store.putWorkspace(rowOf(input, mountPath, holder))
-    crashPoint("workspace.recorded")
+    const record = async (): Promise<void> => {
+      if (input.record === false) return
+      const row = rowOf(input, mountPath, holder)
+      if (attempt === 1) await store.putWorkspace(row)
+      else await store.updateWorkspace(row.id, { holderPid: row.holderPid, holderStart: row.holderStart })
+    }
+    // While it becomes durable, there is time to plan.
+    recorded = record()
+    recorded.catch(() => undefined)
     await holder.unshared()
     const planned = input.protect(holder.mountinfo())
     const plan: MountPlan = { ...input.mounts, ...planned.plan }
     faultPoint("workspace.mountTable")
-    fs.writeFileSync(table, mountTable(plan), { mode: 0o600 })
+    fs.writeFileSync(holder.table, mountTable(plan), { mode: 0o600 })
+    await recorded
+    crashPoint("workspace.recorded")
     await holder.mount()
+    await taken?.mounted()
     crashPoint("workspace.mounted")
     const root = openRoot(holder, place.path)
     const shell = input.perl === undefined ? undefined : residentShell(holder, input.perl, input.work)
@@ -420,10 +461,8 @@ export const holdNamespaces = async (
     const isolation = readBack(planned.isolation, plan, holder.mountinfo())
     return { holder, root, isolation, privateTmp: plan.privateTmp, shell, end }
   } catch (error) {
-    await holder.end()
-    if (input.record !== false) {
-      await parts.store.updateWorkspace(input.id, { state: "closed", note: "never opened" }).catch(() => undefined)
-    }
-    throw explain(error, place)
+    await Promise.allSettled([recorded, holder.end()])
+    await taken?.mounted()
+    throw error
   }
 }

@@ -10,6 +10,7 @@ import { fromInput } from "../../base/PathBytes.ts"
 import { checkOpening } from "../Candidate.ts"
 import { RefNotFound, Unavailable } from "../WorkspaceError.ts"
 import type { Manifest, OpenOptions, Probe, Projection, Workspace, WorkspaceProvider } from "../WorkspaceProvider.ts"
+import type { HolderPool } from "./HolderPool.ts"
 import type { LayerCache } from "./LayerCache.ts"
 import { findTools, missingForNamespaces } from "./Machine.ts"
 import { openCopy, openOverlay, type OpenTree, type TreeRequest } from "./OpenTree.ts"
@@ -38,6 +39,8 @@ export interface ProjectionParts {
   /** What a directory of its own is called: named in every result. */
   readonly directory: Projection
   readonly manifest: ProjectionManifest
+  /** Holders for overlays that stand ready; none unless the application set one up. */
+  readonly pool?: HolderPool | undefined
   /** Asked before the first workspace, and kept. Rejects when it could not find out. */
   readonly probe: () => Promise<Probe>
   /** Dates rows: milliseconds since 1970. */
@@ -120,7 +123,7 @@ export const makeProjections = (parts: ProjectionParts): Projections => {
     const { branch, base, project, options } = request
     const tree: OpenTree =
       projection === "overlay"
-        ? await openOverlay({ store, layers: layers!, tools: tools! }, request)
+        ? await openOverlay({ store, layers: layers!, tools: tools!, pool: parts.pool }, request)
         : await openCopy({ store, tools, projection }, request, await namespaces())
     const watching = tree.isolation.level === "enforced" ? Promise.resolve(undefined) : watchFor(project, options)
     const sentinels = await watching.catch(async (error) => {

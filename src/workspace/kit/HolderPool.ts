@@ -1,0 +1,137 @@
+/**
+ * Holders that stand ready before a workspace is opened: namespaces without a mount of ours.
+ * Promise: one that has died, or whose namespaces show other mounts than the machine has now, is never used; none is there unless the
+ * application asked; they keep no process alive and end with their scope, or with the process. Rules: P4, W12, W17, S23.
+ */
+import { randomUUID } from "node:crypto"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { Holder } from "./Holder.ts"
+import { freshName, type Tools } from "./Machine.ts"
+import { removeTree } from "./RemoveTree.ts"
+
+interface Standing {
+  readonly holder: Holder
+  /** Where its mount table will be read from; named so that a sweep removes it when this process was killed. */
+  readonly directory: string
+  /** What was mounted when its namespaces were made: no later mount or unmount of the machine reaches them. */
+  readonly mounts: string
+}
+
+/** A holder that is the caller's from now on, to be ended by it. */
+export interface Taken {
+  readonly holder: Holder
+  /** Called when its mount table was read, or will never be. */
+  readonly mounted: () => Promise<void>
+}
+
+export interface PoolParts {
+  readonly tools: Tools
+  /** `work` of the store. */
+  readonly work: string
+  /** Where a holder stands while it mounts. */
+  readonly directory: string
+  readonly size: number
+}
+
+/** Holders that die while they stand, one after the other, before nobody makes new ones until somebody takes one. */
+const patience = 3
+
+/** Until what was taken is replaced. */
+const quietMs = 30
+
+const machineMounts = (): string => fs.readFileSync("/proc/self/mountinfo", "latin1")
+
+export class HolderPool {
+  readonly #parts: PoolParts
+  readonly #ready: Standing[] = []
+  readonly #dropping = new Set<Promise<void>>()
+  #filling: Promise<void> | undefined
+  #deaths = 0
+  #ended = false
+
+  constructor(parts: PoolParts) {
+    this.#parts = parts
+  }
+
+  /** Begins to make what is missing. */
+  fill(): void {
+    if (this.#ended || this.#filling !== undefined) return
+    this.#filling = this.#make()
+      .catch(() => undefined)
+      .finally(() => {
+        this.#filling = undefined
+      })
+  }
+
+  /** Resolves when as many stand ready as can. */
+  async filled(): Promise<void> {
+    await this.#filling
+  }
+
+  get size(): number {
+    return this.#parts.size
+  }
+
+  get ready(): number {
+    return this.#ready.filter(({ holder }) => holder.alive).length
+  }
+
+  /** Undefined when none stands ready. */
+  take(): Taken | undefined {
+    this.#deaths = 0
+    const mounts = machineMounts()
+    const fits = ({ holder, mounts: seen }: Standing): boolean => holder.alive && seen === mounts
+    let next = this.#ready.shift()
+    for (; next !== undefined && !fits(next); next = this.#ready.shift()) this.#drop(next)
+    // Not while the caller opens its workspace: starting a process takes this thread some milliseconds.
+    setTimeout(() => this.fill(), quietMs).unref()
+    if (next === undefined) return undefined
+    const { holder, directory } = next
+    holder.ref()
+    return { holder, mounted: () => removeTree(directory) }
+  }
+
+  async end(): Promise<void> {
+    this.#ended = true
+    await this.#filling
+    for (const standing of this.#ready.splice(0)) this.#drop(standing)
+    await Promise.all(this.#dropping)
+  }
+
+  async #make(): Promise<void> {
+    const { tools, work, directory: from, size } = this.#parts
+    while (!this.#ended && this.#ready.length < size && this.#deaths < patience) {
+      const directory = path.join(work, freshName(randomUUID()))
+      fs.mkdirSync(directory, { mode: 0o700 })
+      const mounts = machineMounts()
+      const holder = await Holder.start(tools, from, path.join(directory, "mounts"))
+      const standing = { holder, directory, mounts }
+      try {
+        await holder.unshared()
+      } catch (error) {
+        this.#drop(standing)
+        throw error
+      }
+      holder.unref()
+      this.#ready.push(standing)
+      void holder.gone.then(() => this.#died(standing))
+    }
+  }
+
+  /** One that dies while it stands is replaced. */
+  async #died(standing: Standing): Promise<void> {
+    const at = this.#ready.indexOf(standing)
+    if (at < 0) return
+    this.#ready.splice(at, 1)
+    this.#deaths += 1
+    await removeTree(standing.directory)
+    this.fill()
+  }
+
+  #drop({ holder, directory }: Standing): void {
+    const dropped = holder.end().then(() => removeTree(directory))
+    this.#dropping.add(dropped)
+    void dropped.finally(() => this.#dropping.delete(dropped))
+  }
+}
