@@ -41,6 +41,7 @@ import type {
   GrepMatch,
   ImportReceipt,
   Isolation,
+  IsolationOptions,
   LeftWorkspace,
   Manifest,
   PatchOptions,
@@ -86,7 +87,8 @@ export interface WorkspaceOpenOptions extends CallOptions {
   /** Further absolute paths that processes inside may not see. */
   readonly hide?: readonly string[]
   readonly readOnlyPaths?: readonly string[]
-  readonly isolation?: "default" | "off"
+  /** `{ network: "none" }`: no network but a loopback of its own; `UNAVAILABLE` where that cannot be had. */
+  readonly isolation?: "default" | "off" | IsolationOptions
   /** A process stands ready that starts commands, so that `exec` costs no launcher of its own; `UNAVAILABLE` without Perl or namespaces. */
   readonly residentShell?: boolean
   readonly actor?: Actor

@@ -51,6 +51,7 @@ import type {
   ImportOptions,
   ImportReceipt,
   Isolation,
+  IsolationOptions,
   LeftWorkspace,
   Manifest,
   MergeOptions,
@@ -112,7 +113,8 @@ export interface OpenOptions {
   /** Absolute paths hidden inside (the authority store, held-out tests, the origin …) beside the built-in list (W17). */
   readonly hide?: readonly string[]
   readonly readOnlyPaths?: readonly string[]
-  readonly isolation?: "default" | "off"
+  /** What cannot be had is `Unavailable`; what is in force is `Workspace.isolation`, read back from the kernel. */
+  readonly isolation?: "default" | "off" | IsolationOptions
   /**
    * Keeps a process at the workspace's door that starts its commands: `exec` then costs no launcher of its own. Nothing else of a command
    * changes. `Unavailable` where it cannot be had (no Perl, no namespaces).

@@ -339,6 +339,14 @@ export interface Isolation {
   readonly protected: readonly string[]
   /** What stays reachable and why. */
   readonly reachable: readonly string[]
+  /** `none`: the kernel shows no interface inside but a loopback of its own. */
+  readonly network: "host" | "none"
+}
+
+/** What of the isolation is asked for; what is left out is as by default. */
+export interface IsolationOptions {
+  /** `none`: no network but a loopback of its own, and none of the machine's abstract sockets. `host` by default. */
+  readonly network?: "host" | "none"
 }
 
 /** What changed outside of a workspace since it was opened, at the places that are watched where isolation is off or partial (W17). */

@@ -14,6 +14,7 @@ interface Seen {
   readonly auto: { readonly projection: string; readonly level: string }
   readonly overlay: { readonly _tag?: string; readonly missing?: readonly string[]; readonly remedy?: string }
   readonly copy: object
+  readonly offline: unknown
   readonly left: readonly unknown[]
   readonly work: readonly string[]
 }
@@ -63,6 +64,19 @@ describe.skipIf(!root)("W2 a machine without", () => {
     const off = `echo 0 > /proc/sys/user/max_user_namespaces; exec "$@"`
     const seen = await on(off, "", ["unshare", "--user", "--map-root-user"])
     lacks(seen, /^unprivileged user namespaces/, /max_user_namespaces/, "none")
+    // Never silently with less: what was asked for is refused.
+    expect(seen.offline).toMatchObject({ _tag: "Unavailable", remedy: expect.stringContaining("max_net_namespaces") })
+  })
+
+  it("W2 W17 network namespaces: a workspace without network is refused, everything else works", async () => {
+    const off = `echo 0 > /proc/sys/user/max_net_namespaces; exec "$@"`
+    const seen = await on(off, "", ["unshare", "--user", "--map-root-user", "--mount"])
+    whole(seen)
+    expect(seen.offline).toMatchObject({
+      _tag: "Unavailable",
+      missing: [expect.stringMatching(/^network namespaces/)],
+      remedy: expect.stringContaining("max_net_namespaces")
+    })
   })
 
   it("W2 a tool of util-linux", async () => {
@@ -100,7 +114,9 @@ describe("W2 a machine that is only unusual", () => {
     const hide = ["unshare", "--mount", "sh", "-ec", `mount -t proc -o hidepid=2 proc /proc; exec "$@"`, "sh"]
     const { code, stdout, stderr } = await runAsUser("oddMachineProgram.ts", [], hide)
     expect([code, stderr]).toEqual([0, ""])
-    whole(JSON.parse(stdout) as Seen)
+    const seen = JSON.parse(stdout) as Seen
+    whole(seen)
+    expect(seen.offline).toEqual(["enforced", "none", "1\n"])
   })
 
   it("W2 W12 takes the store's mode away from an ordinary user: refused by its place, and given back it works on", async () => {

@@ -39,7 +39,19 @@ const seen = await Effect.runPromise(
             )
           )
         }
-        return { ...by, left: yield* provider.left, work: fs.readdirSync(join(home, "store/layerfs/work")) }
+        const offline = yield* told(
+          Effect.scoped(
+            Effect.gen(function* () {
+              const branch = (yield* provider.fork(commit)).id
+              const workspace = yield* provider.open(branch, { isolation: { network: "none" } })
+              const reached = yield* workspace.exec(
+                "cat < /dev/null; ls /proc/net > /dev/null; tail -n +3 /proc/net/dev | wc -l"
+              )
+              return [workspace.isolation.level, workspace.isolation.network, reached.stdout.text]
+            })
+          )
+        )
+        return { ...by, offline, left: yield* provider.left, work: fs.readdirSync(join(home, "store/layerfs/work")) }
       })
     )
   )

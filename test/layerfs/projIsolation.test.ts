@@ -261,7 +261,7 @@ describe("the plan and the read-back", () => {
       "4 1 0:4 / /tmp rw - tmpfs coppice rw",
       "5 1 0:5 / /secret ro - tmpfs coppice ro"
     ]
-    const planned = { level: "enforced", protected: [], reachable: [] } as const
+    const planned = { level: "enforced", protected: [], reachable: [], network: "host" } as const
     expect(readBack(planned, plan, info.join("\n"))).toEqual(planned)
     const data = [...info, "6 1 8:2 / /data rw - ext4 /dev/sdb rw"]
     expect(readBack(planned, plan, data.join("\n"))).toMatchObject({

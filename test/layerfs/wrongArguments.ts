@@ -92,7 +92,7 @@ export const inOpening = (n: number): readonly Place[] => [
   at(`${n}.ownDirs`, "undefined empty", [7], ["a\0b"]),
   at(`${n}.hide`, "undefined empty", [7], ["a\0b"]),
   at(`${n}.readOnlyPaths`, "undefined empty", [7], ["a\0b"]),
-  at(`${n}.isolation`, "undefined"),
+  at(`${n}.isolation`, "undefined object", { network: "lan" }, { network: null }),
   at(`${n}.residentShell`, "undefined flag"),
   ...actorAt(n)
 ]

@@ -103,7 +103,12 @@ const open = {
   ownDirs: maybe(listOf(isPlaceText)),
   hide: maybe(listOf(isPlaceText)),
   readOnlyPaths: maybe(listOf(isPlaceText)),
-  isolation: maybe(oneOf("default", "off")),
+  isolation: maybe(
+    either(
+      oneOf("default", "off"),
+      (value) => isObject(value) && given({ network: maybe(oneOf("host", "none")) })(value) === undefined
+    )
+  ),
   residentShell: maybe(isFlag),
   ...actor,
   guard: maybe(Effect.isEffect),

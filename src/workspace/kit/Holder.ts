@@ -16,6 +16,13 @@ export interface HolderIdentity {
   readonly startTime: string | null
 }
 
+export type Network = "host" | "none"
+
+export interface SeenNetwork {
+  readonly kind: Network
+  readonly loopback: boolean
+}
+
 /** A process as it is seen in the holder's own /proc. */
 export interface InsideProcess {
   readonly pid: number
@@ -39,7 +46,13 @@ export class HolderFailed extends Error {
  * Says that the namespaces are there, waits for one line, mounts, says so, and becomes a `cat` that reaps orphans (an ignored
  * SIGCHLD makes the kernel do it).
  */
-const script = `echo held && read -r _ && cd "$1" && "$2" -a -T "$3" && echo ready && exec "$4" --ignore-signal=CHLD "$5"`
+const script = `eval "$6"; echo held && read -r _ && cd "$1" && "$2" -a -T "$3" && echo ready && exec "$4" --ignore-signal=CHLD "$5"`
+
+/**
+ * Takes up the loopback of a network namespace: by Perl, which every Debian has (SIOCSIFFLAGS, IFF_UP: netdevice(7)), else by iproute2.
+ * Without either there is no loopback, and the read-back says so.
+ */
+const loopbackUp = `perl -e 'socket($s, 2, 2, 0) && ioctl($s, 0x8914, pack("a16 s x22", "lo", 1)) or exit 1' 2> /dev/null || ip link set lo up 2> /dev/null`
 
 const environment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" }
 
@@ -55,10 +68,12 @@ export class Holder {
   #procDescriptor: number | undefined
   readonly #child: ChildProcessWithoutNullStreams
   readonly #tools: Tools
+  readonly #network: Network
   #stderr = ""
   #said: Promise<void> = Promise.resolve()
 
-  private constructor(child: ChildProcessWithoutNullStreams, tools: Tools, table: string) {
+  private constructor(child: ChildProcessWithoutNullStreams, tools: Tools, table: string, network: Network) {
+    this.#network = network
     this.#child = child
     this.table = table
     this.#tools = tools
@@ -76,8 +91,9 @@ export class Holder {
   }
 
   /** Starts the process and no mount: its identity can be recorded first (W23). */
-  static async start(tools: Tools, directory: string, table: string): Promise<Holder> {
+  static async start(tools: Tools, directory: string, table: string, network: Network = "host"): Promise<Holder> {
     const namespaces = [
+      ...(network === "none" ? ["--net"] : []),
       "--user",
       "--map-root-user",
       "--mount",
@@ -88,13 +104,14 @@ export class Holder {
       "--mount-proc"
     ]
     const inner = [tools.sh, "-c", script, "sh", directory, tools.mount, table, tools.env, tools.cat]
+    inner.push(network === "none" ? loopbackUp : "")
     const argv = ["--pdeathsig", "KILL", tools.unshare, ...namespaces, ...inner]
     const child = spawn(tools.setpriv, argv, { stdio: ["pipe", "pipe", "pipe"], env: environment })
     if (child.pid === undefined) {
       const [error] = (await once(child, "error")) as [Error]
       throw new HolderFailed(error.message)
     }
-    const holder = new Holder(child, tools, table)
+    const holder = new Holder(child, tools, table, network)
     // Listened for from the first moment, so that it cannot pass unseen.
     holder.#said = holder.#ready(() => undefined)
     holder.#said.catch(() => undefined)
@@ -113,6 +130,19 @@ export class Holder {
   /** /proc/PID/mountinfo of the first process inside. */
   mountinfo(): string {
     return fs.readFileSync(`/proc/${this.innerPid}/mountinfo`, "latin1")
+  }
+
+  /** The network inside, as the kernel shows it. */
+  network(): SeenNetwork {
+    const at = `/proc/${this.innerPid}`
+    const own = fs.readlinkSync(`${at}/ns/net`) !== fs.readlinkSync("/proc/self/ns/net")
+    if (!own) return { kind: "host", loopback: true }
+    const routes = fs.readFileSync(`${at}/net/route`, "latin1").trim().split("\n").length - 1
+    // Interfaces that the kernel puts into every namespace (tunl0, sit0) lead nowhere without a route.
+    return {
+      kind: routes > 0 ? "host" : "none",
+      loopback: fs.readFileSync(`${at}/net/fib_trie`, "latin1").includes("127.0.0.1")
+    }
   }
 
   /** Makes the mounts of the table. Rejects with `HolderFailed` when they cannot be made. */
@@ -159,7 +189,18 @@ export class Holder {
 
   /** `argv` in front of a command that runs inside with the rights of mapped root: for the SDK's own tools only. */
   asMappedRoot(): readonly [string, ...string[]] {
-    return [this.#tools.nsenter, "-t", String(this.innerPid), "-U", "-m", "-i", "-p", "--preserve-credentials"]
+    const network = this.#network === "none" ? ["-n"] : []
+    return [
+      this.#tools.nsenter,
+      "-t",
+      String(this.innerPid),
+      "-U",
+      "-m",
+      "-i",
+      ...network,
+      "-p",
+      "--preserve-credentials"
+    ]
   }
 
   /**
@@ -245,7 +286,7 @@ export class Holder {
     // nsenter forks to enter the pid namespace; the parent-death signal makes its own end final for its child too.
     const child = spawn(argv[0]!, argv.slice(1), { stdio: ["pipe", "pipe", "pipe"], env: environment })
     if (child.pid === undefined) throw new HolderFailed("nsenter could not be started")
-    const holder = new Holder(child, this.#tools, this.table)
+    const holder = new Holder(child, this.#tools, this.table, this.#network)
     await holder.#ready(() => child.stdin.write("\n"))
     // nsenter -> unshare -> first process.
     const entered = childOf(child.pid)

@@ -7,7 +7,8 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { fromInput, show, toBytes, type TreePath } from "../../base/PathBytes.ts"
-import type { Isolation } from "../WorkspaceProvider.ts"
+import type { Isolation, OpenOptions } from "../WorkspaceProvider.ts"
+import type { SeenNetwork } from "./Holder.ts"
 import { type Flagged, isBelow, type MountPlan, ours, privateHome, reachPlace, waitingPlace } from "./MountTable.ts"
 import { privateDevices } from "./PrivateDevices.ts"
 import type { Reached } from "./StorePort.ts"
@@ -165,7 +166,7 @@ export const planIsolation = (input: IsolationInput): Protected => {
   const flagged = (at: TreePath): Flagged => ({ at, flags: mountOf(mounts, at)?.flags ?? [] })
   const devices = privateDevices(input.deviceParent)
   const shown: string[] = ["private /tmp and System V IPC", "private /dev: no disk, no node of the machine"]
-  const reachable: string[] = ["network and abstract sockets", "files of this user outside the masks (read-only)"]
+  const reachable: string[] = ["files of this user outside the masks (read-only)"]
   const directories = new Set<TreePath>()
   const files = new Set<TreePath>()
   const mask = (at: string, name: string, asked = false): void => {
@@ -233,9 +234,23 @@ export const planIsolation = (input: IsolationInput): Protected => {
       reach,
       privateTmp: true
     },
-    isolation: { level: "enforced", protected: shown, reachable }
+    isolation: { level: "enforced", protected: shown, reachable, network: "host" }
   }
 }
+
+const withNetwork = (isolation: Isolation, { kind, loopback }: SeenNetwork): Isolation => {
+  if (kind === "host") return { ...isolation, reachable: ["network and abstract sockets", ...isolation.reachable] }
+  const own = loopback ? "nothing but a loopback of its own" : "not even a loopback"
+  return { ...isolation, network: kind, protected: [...isolation.protected, `network and abstract sockets (${own})`] }
+}
+
+/** What the options ask for. */
+export const wantedIsolation = ({
+  isolation
+}: OpenOptions): { readonly isolated: boolean; readonly network: "host" | "none" } => ({
+  isolated: isolation !== "off",
+  network: typeof isolation === "object" ? (isolation.network ?? "host") : "host"
+})
 
 /** What may be written inside: nothing else, or the isolation is not what it says. */
 const meantToBeWritable = (plan: MountPlan): ((at: TreePath, type: string) => boolean) => {
@@ -258,8 +273,14 @@ const meantToBeWritable = (plan: MountPlan): ((at: TreePath, type: string) => bo
  * The isolation as the kernel shows it: `mountinfo` is that of the first process inside. A writable mount beyond those meant,
  * or a mask that is not there, lowers the level to `advisory` and is named.
  */
-export const readBack = (planned: Isolation, plan: MountPlan, mountinfo: string): Isolation => {
-  if (planned.level === "none") return planned
+export const readBack = (
+  mounts: Isolation,
+  plan: MountPlan,
+  mountinfo: string,
+  network: SeenNetwork = { kind: "host", loopback: true }
+): Isolation => {
+  if (mounts.level === "none") return mounts
+  const planned = withNetwork(mounts, network)
   const meant = meantToBeWritable(plan)
   const writable = writableMounts(mountinfo).filter(({ at, type }) => !meant(at, type) && !isDenied(at))
   const covered = (path: TreePath): boolean =>
@@ -277,6 +298,7 @@ export const readBack = (planned: Isolation, plan: MountPlan, mountinfo: string)
 
 export const notIsolated: Isolation = {
   level: "none",
+  network: "host",
   protected: [],
   reachable: ["everything that this user can reach: isolation was switched off or is not possible here"]
 }

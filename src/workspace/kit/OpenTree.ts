@@ -14,7 +14,7 @@ import type { Isolation, OpenOptions, Projection } from "../WorkspaceProvider.ts
 import type { WorkspaceRow } from "./RefStore.ts"
 import type { LayerCache } from "./LayerCache.ts"
 import type { HarvestInput, Spool } from "./Harvest.ts"
-import { Holder, HolderFailed } from "./Holder.ts"
+import { Holder, HolderFailed, type Network } from "./Holder.ts"
 import type { HolderPool } from "./HolderPool.ts"
 import { type EndableInside, insideOf } from "./Inside.ts"
 import {
@@ -23,6 +23,7 @@ import {
   type Protected,
   type Protection,
   readBack,
+  wantedIsolation,
   withoutProtection
 } from "./Isolation.ts"
 import { currentIdentity, type ProcessIdentity } from "../../base/ProcessIdentity.ts"
@@ -110,9 +111,19 @@ export const removeWork = async (store: StorePort, id: string): Promise<void> =>
 /** Where a directory of its own lies. */
 export const treeOf = (work: string): string => path.join(work, "tree")
 
+const withoutNetwork = (why: string): Unavailable =>
+  new Unavailable({
+    message: "A workspace without network cannot be had on this machine.",
+    remedy:
+      'Allow network namespaces (sysctl user.max_net_namespaces above 0, and user namespaces), or open without `network: "none"`.',
+    what: "workspace without network",
+    missing: [`network namespaces (${why})`]
+  })
+
 /** What kept the holder from getting ready, as the caller can act on it. */
-const explain = (error: unknown, place: MountPlace): unknown => {
+const explain = (error: unknown, place: MountPlace, network: Network = "host"): unknown => {
   if (!(error instanceof HolderFailed)) return error
+  if (network === "none" && error.stderr.startsWith("unshare: ")) return withoutNetwork(error.stderr.split("\n")[0]!)
   const lines = error.stderr.split("\n").filter((line) => line.startsWith("mount: "))
   if (lines.some((line) => line.includes(`${place.path}:`))) {
     return refuse(place.path, "the kernel refused the mount", "Give another `mountPath`, for example one below /tmp.")
@@ -185,7 +196,8 @@ export const openOverlay = async (
   const { store, layers } = parts
   const { id } = request
   const perl = perlFor(request.options, true)
-  const { place, protect } = await prepare(store, request, request.options.isolation !== "off")
+  const wanted = wantedIsolation(request.options)
+  const { place, protect } = await prepare(store, request, wanted.isolated)
   const lowers = await layers.ensure(request.base)
   const opened = inWork(store, id, async (work): Promise<OpenTree> => {
     const { mode } = await store.rootMode(request.base)
@@ -210,7 +222,8 @@ export const openOverlay = async (
       mounts,
       protect,
       perl,
-      pool: parts.pool
+      network: wanted.network,
+      pool: wanted.network === "host" ? parts.pool : undefined
     })
     return {
       ...held,
@@ -241,6 +254,8 @@ export const openCopy = async (
   const { store, projection } = parts
   const { id } = request
   const perl = perlFor(request.options, namespaces)
+  const wanted = wantedIsolation(request.options)
+  if (!namespaces && wanted.network === "none") throw withoutNetwork("this machine has no namespaces for it")
   return inWork(store, id, async (work) => {
     const tree = treeOf(work)
     const snapshot = path.join(work, "snapshot")
@@ -284,7 +299,7 @@ export const openCopy = async (
         })
       }
     }
-    const isolated = request.options.isolation !== "off"
+    const { isolated } = wanted
     const { place, protect } = await prepare(store, request, isolated, made, inPlace)
     const mounts = {
       workspacePath: place.path,
@@ -302,7 +317,8 @@ export const openCopy = async (
       mountOptions: "bind",
       mounts,
       protect,
-      perl
+      perl,
+      network: wanted.network
     })
     return {
       ...common,
@@ -355,6 +371,7 @@ export interface HoldInput extends RowInput {
   readonly record?: false
   /** What the resident shell runs in, where one was asked for. */
   readonly perl?: string | undefined
+  readonly network?: Network
   /** Of holders that stand in `directory`. */
   readonly pool?: HolderPool | undefined
 }
@@ -415,7 +432,7 @@ export const holdNamespaces = async (
       if (input.record !== false) {
         await parts.store.updateWorkspace(input.id, { state: "closed", note: "never opened" }).catch(() => undefined)
       }
-      throw explain(error, place)
+      throw explain(error, place, input.network)
     }
   }
 }
@@ -427,7 +444,8 @@ const holdOnce = async (
   attempt: number
 ): Promise<Held> => {
   const taken = input.pool?.take()
-  const holder = taken?.holder ?? (await Holder.start(tools, input.directory, path.join(input.work, "mounts")))
+  const table = path.join(input.work, "mounts")
+  const holder = taken?.holder ?? (await Holder.start(tools, input.directory, table, input.network))
   let recorded: Promise<void> | undefined
   try {
     const mountPath = Buffer.from(place.path, "latin1").toString("utf8")
@@ -451,6 +469,8 @@ const holdOnce = async (
     await holder.mount()
     await taken?.mounted()
     crashPoint("workspace.mounted")
+    const isolation = readBack(planned.isolation, plan, holder.mountinfo(), holder.network())
+    if (input.network === "none" && isolation.network !== "none") throw withoutNetwork("the kernel shows routes inside")
     const root = openRoot(holder, place.path)
     const shell = input.perl === undefined ? undefined : residentShell(holder, input.perl, input.work)
     const end = once(async () => {
@@ -458,7 +478,6 @@ const holdOnce = async (
       await shell?.end()
       await holder.end()
     })
-    const isolation = readBack(planned.isolation, plan, holder.mountinfo())
     return { holder, root, isolation, privateTmp: plan.privateTmp, shell, end }
   } catch (error) {
     await Promise.allSettled([recorded, holder.end()])
