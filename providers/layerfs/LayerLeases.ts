@@ -19,7 +19,7 @@ const patienceMs = 10_000
 
 export class LayerLeases {
   readonly #directory: string
-  readonly #owner = Buffer.from(JSON.stringify(currentIdentity())).toString("base64url")
+  #owner: string | undefined
 
   constructor(cache: string) {
     this.#directory = path.join(cache, "lease")
@@ -57,6 +57,7 @@ export class LayerLeases {
   }
 
   #note(kind: Kind, names: readonly string[]): () => void {
+    this.#owner ??= Buffer.from(JSON.stringify(currentIdentity())).toString("base64url")
     const at = path.join(this.#directory, `${kind}-${this.#owner}.${randomUUID()}`)
     fs.mkdirSync(this.#directory, { recursive: true, mode: 0o700 })
     fs.writeFileSync(at, JSON.stringify(names), { mode: 0o600, flag: "wx" })

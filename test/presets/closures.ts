@@ -62,17 +62,17 @@ export const imported: Readonly<Record<string, Closure>> = {
   "./providers/layerfs": closure(
     "base providers/layerfs sqlite workspace",
     ours,
-    "buffer child_process crypto events fs/promises os path perf_hooks sqlite stream stream/promises util worker_threads"
+    "buffer child_process crypto events fs/promises net os path perf_hooks sqlite stream stream/promises util worker_threads"
   ),
   "./providers/git-worktree": closure(
     "base providers/git-worktree sqlite workspace",
     ours,
-    "buffer child_process crypto events fs/promises os path perf_hooks sqlite stream stream/promises timers/promises util worker_threads zlib"
+    "buffer child_process crypto events fs/promises net os path perf_hooks sqlite stream stream/promises timers/promises util worker_threads zlib"
   ),
   "./providers/reflink": closure(
     "base providers/reflink sqlite workspace",
     ours,
-    "buffer child_process crypto events fs/promises os path perf_hooks sqlite stream stream/promises timers/promises util worker_threads zlib"
+    "buffer child_process crypto events fs/promises net os path perf_hooks sqlite stream stream/promises timers/promises util worker_threads zlib"
   ),
   "./providers/host-process": closure("base host providers/host-process", "effect", ""),
   "./providers/authority-sqlite": closure(
@@ -89,7 +89,7 @@ export const governed = closure("providers/authority-sqlite sqlite", "", "sqlite
 export const workspaceUsed = closure(
   "providers/layerfs",
   "",
-  "buffer events fs/promises os perf_hooks stream stream/promises util worker_threads"
+  "buffer events fs/promises net os perf_hooks stream stream/promises util worker_threads"
 )
 
 export const together = (...closures: readonly Closure[]): Closure => {
