@@ -5,7 +5,7 @@
 import * as Effect from "effect/Effect"
 import { openGitWorktree } from "../../../providers/git-worktree/index.ts"
 
-const [, , store, source, known] = process.argv
+const [, , store, source, known, operationId = "op-checkpoint"] = process.argv
 
 const tell = (what: object): void => console.log(JSON.stringify(what))
 
@@ -27,10 +27,10 @@ await Effect.runPromise(
           const { exitCode, stderr } = yield* workspace.exec([
             "sh",
             "-c",
-            "echo inside > made && git add made && git -c user.name=a -c user.email=a@example.org commit -qm inside && git rev-parse HEAD"
+            "echo inside > made && git add made && git -c user.name=a -c user.email=a@example.org commit --allow-empty -qm inside && git rev-parse HEAD"
           ])
           if (exitCode !== 0) throw new Error(stderr.text)
-          tell(yield* workspace.checkpoint({ operationId: "op-checkpoint" }))
+          tell(yield* workspace.checkpoint({ operationId }))
         })
       )
       tell({ ended: true })
