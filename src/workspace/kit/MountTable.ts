@@ -126,15 +126,19 @@ export const mountTable = (plan: MountPlan): Buffer => {
     lines.push(line(remounted, "/dev", "none", ["remount", "bind", "ro", ...directory.flags].join(",")))
   }
   if (plan.privateTmp) lines.push(line(plan.stage, "/tmp", "none", "rbind"))
+  // A mask above the workspace must let its mount point be made.
+  const holds = (path: TreePath): boolean => isBelow(w, path) || reached.some(([, { at }]) => isBelow(at, path))
   for (const path of plan.maskDirectories) {
-    // A mask above the workspace must let its mount point be made.
-    const holds = isBelow(w, path) || reached.some(([, { at }]) => isBelow(at, path))
-    const options = holds ? "size=64k,mode=755" : "size=4k,mode=000,ro"
+    const options = holds(path) ? "size=64k,mode=755" : "size=4k,mode=000,ro"
     if (outside(path)) lines.push(line(ours, path, "tmpfs", options))
   }
   for (const path of plan.maskFiles) if (outside(path)) lines.push(line("/dev/null", path, "none", nodeBind))
   // A bind of a read-only mount is read-only.
   for (const [index, { at }] of reached) lines.push(line(reachPlace(index), at, "none", "bind,X-mount.mkdir"))
   if (masked) lines.push(line(waitingPlace, w, "none", "bind,X-mount.mkdir"))
+  // What is written to a masked place is refused there too, and not lost at the end.
+  for (const path of plan.maskDirectories) {
+    if (outside(path) && holds(path)) lines.push(line("none", path, "none", "remount,bind,ro"))
+  }
   return toBytes(lines.join(""))
 }
