@@ -6,13 +6,14 @@
 import { mkdirSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
+import { openLayerFs } from "../providers/layerfs/index.ts"
 import { cachedTree } from "./cached-tree.ts"
 import { insideIds, insideRows } from "./inside.ts"
 import type { BenchOptions } from "./main.ts"
 import { command, withScratch } from "./measure.ts"
 import { readyAsOrdinaryUser } from "./ordinary-user.ts"
 import { parallelRow } from "./parallel.ts"
-import { withStore } from "./provider.ts"
+import { withProvider, withStore } from "./provider.ts"
 import { measureReady } from "./ready.ts"
 import { replayIds, replayRows } from "./replay.ts"
 import type { AreaResult, Row, Skipped } from "./report.ts"
@@ -43,6 +44,21 @@ const treeFor = (size: (typeof readySizes)[number], options: BenchOptions): stri
   return cachedTree(options.root, { seed: options.seed, files, bytes }, options.progress)
 }
 
+/** From a pool that is full again before each opening. */
+const poolRow = (store: string, source: string): Promise<Row> =>
+  withProvider(openLayerFs({ store, warmPool: 2 }), async (provider) => {
+    const { commit } = await Effect.runPromise(provider.importDirectory({ source }))
+    const prepared = async (): Promise<void> => {
+      for (let waits = 0; waits < 1500; waits++) {
+        const { pool } = await Effect.runPromise(provider.stats)
+        if (pool !== undefined && pool.ready === pool.size) return
+        await new Promise((resolve) => setTimeout(resolve, 20))
+      }
+      throw new Error("the pool was not full after half a minute")
+    }
+    return readyRow("ready.pool.100k", await measureReady(provider, commit, source, rounds, prepared))
+  })
+
 /** Every row of the area that `options.only` does not leave out. */
 export const run = (options: BenchOptions): Promise<AreaResult> =>
   withScratch(async (scratch) => {
@@ -65,7 +81,7 @@ export const run = (options: BenchOptions): Promise<AreaResult> =>
 
     for (const size of readySizes) {
       const [asRoot, asUser] = [`ready.cached.root.${size}`, `ready.cached.user.${size}`]
-      const shared = size === "100k" ? ["exec.overhead", "parallel.32"] : []
+      const shared = size === "100k" ? ["ready.pool.100k", "exec.overhead", "exec.resident", "parallel.32"] : []
       if (![asRoot, asUser, ...shared].some(wanted)) continue
       const place = join(scratch, size)
       mkdirSync(place)
@@ -81,17 +97,17 @@ export const run = (options: BenchOptions): Promise<AreaResult> =>
           if (size === "100") return
           const bench: Bench = { options, scratch, source, provider, base }
           await row("exec.overhead", () => execRow(bench))
+          await row("exec.resident", () => execRow(bench, "exec.resident", { residentShell: true }))
           await row("parallel.32", () => parallelRow(bench, commitName))
         })
       }
+      if (size === "100k") await row("ready.pool.100k", () => poolRow(join(place, "store"), source))
       if (isRoot) {
         const input = { root: options.root, scratch: place, tree: source, rounds }
         await row(asUser, async () => readyRow(asUser, await readyAsOrdinaryUser(input)))
       }
       rmSync(place, { recursive: true, force: true })
     }
-    skip("ready.pool.100k", "there is no pool of warm holders yet")
-    skip("exec.resident", "there is no resident shell yet")
     await insideRows(options, scratch, row)
     if (replayIds.some(wanted)) {
       const replay = await replayRows(options, scratch)

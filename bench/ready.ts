@@ -24,7 +24,9 @@ export const measureReady = async (
   provider: WorkspaceProvider,
   commit: string,
   source: string,
-  rounds: number
+  rounds: number,
+  /** Waits for what an opening may find ready. */
+  prepared: () => Promise<void> = async () => {}
 ): Promise<ReadySamples> => {
   const [file] = await filesOf(provider, commit, 1)
   if (file === undefined) throw new Error("The tree holds no file to check a workspace by")
@@ -34,6 +36,7 @@ export const measureReady = async (
   const faults = new Set<string>()
   for (let round = -1; round < rounds; round++) {
     const branch = await forkOf(provider, commit)
+    await prepared()
     const bare = await spawnTrue()
     const [ms, { workspace, close }] = await timed(() => openWorkspace(provider, branch))
     const bytes = await Effect.runPromise(workspace.read(file))

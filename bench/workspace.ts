@@ -7,7 +7,7 @@ import { statSync } from "node:fs"
 import { mkdir, rm } from "node:fs/promises"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
-import type { ImportReceipt, WorkspaceProvider } from "../src/workspace/WorkspaceProvider.ts"
+import type { ImportReceipt, OpenOptions, WorkspaceProvider } from "../src/workspace/WorkspaceProvider.ts"
 import { checkpointRows, forkFromCheckpointRow } from "./checkpoints.ts"
 import { census, differences } from "./compare.ts"
 import { demoRow } from "./demo.ts"
@@ -17,7 +17,7 @@ import { bareCommit, command, interleave, spawnTrue, timed, withScratch } from "
 import { readyAsOrdinaryUser } from "./ordinary-user.ts"
 import { parallelRow } from "./parallel.ts"
 import { peersOf } from "./peers.ts"
-import { openWorkspace, shortfall, withStore } from "./provider.ts"
+import { forkOf, openWorkspace, shortfall, withStore } from "./provider.ts"
 import { measureReady, type ReadySamples } from "./ready.ts"
 import { rerunRow } from "./rerun.ts"
 import { type AreaResult, figures, rate, type Row, type Skipped } from "./report.ts"
@@ -217,9 +217,13 @@ export const readyRow = (id: string, { open, spawn, faults }: ReadySamples): Row
   }
 }
 
-export const execRow = async ({ provider, base }: Bench): Promise<Row> => {
-  const { id } = await Effect.runPromise(provider.fork(base.commit))
-  const { workspace, close } = await openWorkspace(provider, id)
+/** With `residentShell` the commands go through one shell that stays. */
+export const execRow = async (
+  { provider, base }: Bench,
+  id = "exec.overhead",
+  options: Pick<OpenOptions, "residentShell"> = {}
+): Promise<Row> => {
+  const { workspace, close } = await openWorkspace(provider, await forkOf(provider, base.commit), options)
   const over: number[] = []
   const whole: number[] = []
   const bare: number[] = []
@@ -244,7 +248,7 @@ export const execRow = async ({ provider, base }: Bench): Promise<Row> => {
   }
   const judged = verdict(faults)
   return {
-    id: "exec.overhead",
+    id,
     unit: "ms",
     ours: figures(over),
     yardstick: { name: spawnName, ...figures(bare) },
