@@ -100,6 +100,8 @@ const workspaceOf = (service: Service, calls: Calls, close: Closing): Workspace 
     path: service.path,
     isolation: service.isolation,
     head: (options) => run(service.head, options),
+    visiblePath: (options) => run(service.visiblePath, options),
+    enter: (argv, options) => on((rest) => service.enter(argv, rest), options),
     read: bytes,
     readText: (path, options) =>
       run(

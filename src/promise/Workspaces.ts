@@ -33,6 +33,7 @@ import type {
   CommitOptions,
   CompactOptions,
   CompactReport,
+  Entering,
   ExecResult,
   ExportedBundle,
   ExportedPatch,
@@ -50,7 +51,8 @@ import type {
   Projection,
   ReadRange,
   StoreStats,
-  VerifyReport
+  VerifyReport,
+  VisiblePath
 } from "../workspace/WorkspaceValues.ts"
 import type { CallOptions, Duration, Task } from "./Plain.ts"
 
@@ -124,6 +126,18 @@ export interface Workspace extends AsyncDisposable {
   readonly isolation: Isolation
   /** The commit it was opened on, or that its last checkpoint made. */
   readonly head: (options?: CallOptions) => Promise<string>
+  /** Where programs outside reach the tree, until the workspace closes. */
+  readonly visiblePath: (options?: CallOptions) => Promise<VisiblePath>
+  /** The command and environment by which a program starts a process of its own inside. */
+  readonly enter: (
+    argv: readonly [string, ...string[]],
+    options?: CallOptions & {
+      readonly cwd?: string
+      readonly env?: Readonly<Record<string, string>>
+      readonly passEnv?: readonly string[]
+      readonly gitDefaults?: boolean
+    }
+  ) => Promise<Entering>
 
   readonly read: (path: PathInput, options?: CallOptions) => Promise<Uint8Array>
   /** As UTF-8 text; what is none is `NOT_TEXT`. */

@@ -42,6 +42,7 @@ import type {
   CommitOptions,
   CompactOptions,
   CompactReport,
+  Entering,
   ExecResult,
   ExportedBundle,
   ExportedPatch,
@@ -64,7 +65,8 @@ import type {
   Ref,
   SentinelReport,
   StoreStats,
-  VerifyReport
+  VerifyReport,
+  VisiblePath
 } from "./WorkspaceValues.ts"
 
 export type * from "./HistoryValues.ts"
@@ -134,6 +136,12 @@ export interface OpenOptions {
   readonly as?: CandidateOpening
 }
 
+export interface EnterOptions extends SpawnOptions {
+  /** As for `exec`. */
+  readonly passEnv?: readonly string[]
+  readonly gitDefaults?: boolean
+}
+
 /** What a checkpoint does about processes that are still running inside; without either, it is `ProcessesRunning` (W19). */
 export interface CheckpointOptions extends CommitOptions {
   /**
@@ -163,6 +171,17 @@ export interface Workspace {
    * write there.
    */
   readonly sentinels: Effect.Effect<SentinelReport | null, WorkspaceError>
+  /** Until the workspace ends; looked at when it is asked for. */
+  readonly visiblePath: Effect.Effect<VisiblePath, WorkspaceError>
+  /**
+   * For a host that starts its processes itself: the command and environment by which one runs inside, with the same rights as `exec`.
+   * It ends with the workspace, and counts as running inside until then. What leads in stops while the process inside is stopped, and
+   * goes on with SIGCONT. Worthless after the end of the workspace.
+   */
+  readonly enter: (
+    argv: readonly [string, ...string[]],
+    options?: EnterOptions
+  ) => Effect.Effect<Entering, SpawnFailed | PathFailure | WorkspaceError>
   /** Starts processes inside; what a host is given for its turn. */
   readonly environment: SpawnEnvironment
 

@@ -343,6 +343,29 @@ export interface Isolation {
   readonly network: "host" | "none"
 }
 
+/** How a program that starts its processes itself starts one inside. */
+export interface Entering {
+  /** The whole command: what leads in, then the given one. */
+  readonly argv: readonly [string, ...string[]]
+  /** The whole environment of the process: nothing is inherited. */
+  readonly env: Readonly<Record<string, string>>
+  /** Where to start it; null where what leads in sees to that. */
+  readonly cwd: string | null
+  /** Of `passEnv`, what the host has. */
+  readonly passedEnv: readonly string[]
+}
+
+/** Where programs outside reach the tree, and by what. */
+export interface VisiblePath {
+  /**
+   * Absolute. Only this user and root get there. An absolute link in the tree leads to the place of that name **outside** for whoever
+   * follows it from there: read and write through `Workspace`, or enter, where links matter.
+   */
+  readonly path: string
+  /** `procRoot`: the mount of the workspace, through its first process; `directory`: a directory of the store. */
+  readonly by: "procRoot" | "directory"
+}
+
 /** What of the isolation is asked for; what is left out is as by default. */
 export interface IsolationOptions {
   /** `none`: no network but a loopback of its own, and none of the machine's abstract sockets. `host` by default. */

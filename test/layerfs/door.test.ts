@@ -241,6 +241,13 @@ it.each(["overlay", "copy"] as const)(
         args: [["touch", "made"], {}],
         places: [at("0", "", [""]), ...inExec(1).filter(({ at: place }) => /^1(\.cwd|\.env)?$/.test(place))]
       },
+      enter: {
+        args: [["true"], {}],
+        places: [
+          at("0", "", [""]),
+          ...inExec(1).filter(({ at: place }) => /^1(\.cwd|\.env|\.passEnv|\.gitDefaults)?$/.test(place))
+        ]
+      },
       checkpoint: {
         args: [{}],
         places: [

@@ -206,6 +206,10 @@ test("V3 W4 and so does every call of an open workspace", async () => {
         args: [["touch", "made"], {}],
         places: [at("0", ""), at("1", "undefined object"), at("1.cwd", "undefined text")]
       },
+      enter: {
+        args: [["true"], {}],
+        places: [at("0", ""), at("1", "undefined object"), at("1.cwd", "undefined text")]
+      },
       checkpoint: {
         args: [{}],
         places: [
@@ -217,7 +221,7 @@ test("V3 W4 and so does every call of an open workspace", async () => {
     }
     const calls = Object.entries(workspace).filter(([, call]) => typeof call === "function")
     expect(calls.map(([name]) => name).toSorted()).toEqual(
-      [...Object.keys(table), "head", "changes", "close"].toSorted()
+      [...Object.keys(table), "head", "visiblePath", "changes", "close"].toSorted()
     )
     expect(await complaints(workspace, table)).toEqual([])
     expect(await workspace.changes()).toEqual([])

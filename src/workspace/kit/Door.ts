@@ -180,6 +180,10 @@ const workspaceCalls: Readonly<Partial<Record<keyof Workspace, readonly Look[]>>
   grep: [is("pattern", isRegExp), options({ glob: maybe(isGlob), limit: maybe(isNumber) })],
   exec: [command, options(exec)],
   start: [is("command", listOf(isText)), options(spawn)],
+  enter: [
+    is("command", listOf(isText)),
+    options({ ...spawn, passEnv: maybe(listOf(isText)), gitDefaults: maybe(isFlag) })
+  ],
   checkpoint: [options({ ...commit, quiesce: maybe(isFlag), allowLive: maybe(isFlag), keepTimes: maybe(isFlag) })],
   discard: [is("reason", isText)]
 }

@@ -10,7 +10,7 @@ import type { AuthorityGuard, AuthorityLost } from "../../base/AuthorityGuard.ts
 import { crashPoint } from "../../base/CrashPoint.ts"
 import { newId } from "../../base/Id.ts"
 import { type PathInput, show, type TreePath } from "../../base/PathBytes.ts"
-import { ProcessesRunning, WorkspaceClosed } from "../WorkspaceError.ts"
+import { ProcessesRunning, Unavailable, WorkspaceClosed } from "../WorkspaceError.ts"
 import type {
   Actor,
   Change,
@@ -24,13 +24,14 @@ import { checkedWorkspace } from "./Door.ts"
 import { applyBatch } from "./Batch.ts"
 import { Beneath, pathError } from "./Beneath.ts"
 import * as Direct from "./DirectCalls.ts"
-import { exec } from "./Exec.ts"
+import { checkArguments, exec } from "./Exec.ts"
 import { compileGlob } from "./Glob.ts"
 import { isBinary } from "./Grep.ts"
 import type { HarvestInput } from "./Harvest.ts"
 import { spawnFailed } from "./Launch.ts"
 import { locate } from "./Locate.ts"
 import { type OpenTree, type Parts, removeWork, treeOf } from "./OpenTree.ts"
+import { entering, visiblePathOf } from "./Outside.ts"
 import { ownDirectories } from "./OwnDirectories.ts"
 import { quarantineOf, told } from "./Quarantine.ts"
 import { type Frozen, freeze } from "./Quiesce.ts"
@@ -386,6 +387,23 @@ export class OpenWorkspace {
       path: root,
       isolation: tree.isolation,
       sentinels: this.#serial(async () => (await this.#sentinels?.report()) ?? null),
+      visiblePath: this.#serial(async () => {
+        const found = visiblePathOf(tree)
+        if (found !== undefined) return found
+        throw new Unavailable({
+          message: "The workspace's tree cannot be reached from outside.",
+          remedy: "Use the workspace's own calls, or `enter`.",
+          what: "visible path",
+          missing: ["a path that shows the tree"]
+        })
+      }),
+      enter: (argv, options = {}) =>
+        this.#changing(async () => {
+          const cwd = this.#workingDirectory(options.cwd)
+          checkArguments(argv)
+          this.#checkProgram(argv[0], options.env?.["PATH"])
+          return entering(tree.inside, argv, options, cwd)
+        }),
       environment: {
         root,
         guarantee: Effect.succeed(tree.inside.guarantee),
