@@ -22,7 +22,7 @@ type ProviderName = keyof typeof openers
 
 interface Row {
   readonly tree: string
-  readonly outcome: "passed" | "failed" | "skipped"
+  readonly outcome: "passed" | "failed" | "refused" | "skipped"
   readonly reason: string | null
   readonly files: number | null
   readonly seconds: Readonly<Record<string, number>>
@@ -136,7 +136,8 @@ const row = async (tree: RealTree, name: ProviderName, parent: string): Promise<
   } catch (error) {
     const { message, stderr } = error as Error & { readonly stderr?: string }
     const reason = `${message}${stderr === undefined ? "" : ` ${stderr.slice(-500)}`}`
-    return { tree: tree.name, outcome: "failed", reason, files: null, seconds: timer.seconds }
+    const outcome = (error as { readonly _tag?: string })._tag === "ImportRefused" ? "refused" : "failed"
+    return { tree: tree.name, outcome, reason, files: null, seconds: timer.seconds }
   } finally {
     await removeTree(place)
   }

@@ -121,7 +121,12 @@ export const startGit = (args: readonly string[], options: GitOptions = {}): Run
 /** Writes with the reader's pace; false when nobody reads any more. */
 export const send = async (to: Writable, bytes: Uint8Array | string): Promise<boolean> => {
   if (to.destroyed) return false
-  if (!to.write(bytes)) await Promise.race([once(to, "drain"), once(to, "close")]).catch(() => undefined)
+  if (to.write(bytes)) return true
+  // The loser of a race would go on listening, one more each time.
+  const over = new AbortController()
+  const { signal } = over
+  await Promise.race([once(to, "drain", { signal }), once(to, "close", { signal })]).catch(() => undefined)
+  over.abort()
   return !to.destroyed
 }
 
