@@ -31,7 +31,7 @@ import type { HarvestInput } from "./Harvest.ts"
 import { spawnFailed } from "./Launch.ts"
 import { locate } from "./Locate.ts"
 import { type OpenTree, type Parts, removeWork, treeOf } from "./OpenTree.ts"
-import { entering, visiblePathOf } from "./Outside.ts"
+import { entering, isMounted, visiblePathOf } from "./Outside.ts"
 import { ownDirectories } from "./OwnDirectories.ts"
 import { quarantineOf, told } from "./Quarantine.ts"
 import { type Frozen, freeze } from "./Quiesce.ts"
@@ -166,8 +166,24 @@ export class OpenWorkspace {
     this.#clean = { commit: kept.commit, fingerprint: harvested.fingerprint, adoptable }
   }
 
+  /**
+   * Commands find the tree by its path: where somebody has unmounted it, they would work in what lies below, the origin for example.
+   * The calls that go by the descriptor still reach it.
+   */
+  #checkMounted(): void {
+    if (isMounted(this.tree)) return
+    throw new WorkspaceClosed({
+      message:
+        "The workspace's tree is no longer mounted at its path: somebody else has unmounted it, or its directory is gone.",
+      remedy: "Nothing was run. Checkpoint what it holds, close it and open the branch again.",
+      workspace: this.tree.id,
+      state: "interrupted"
+    })
+  }
+
   /** A working directory as the launcher takes it: absolute, inside, and a directory. */
   #workingDirectory(cwd: string | undefined): string {
+    this.#checkMounted()
     const at = this.#beneath.resolve(cwd ?? "", true, (place) => {
       if (place.stat === undefined) throw pathError("notFound", place.path)
       if (!place.stat.isDirectory()) throw pathError("notADirectory", place.path)

@@ -4,22 +4,30 @@
  * of one that the SDK starts. Both hold until the workspace ends. Rules: W4, W17, W21, S23.
  */
 import * as fs from "node:fs"
-import { toBytes } from "../../base/PathBytes.ts"
+import { fromInput, toBytes, type TreePath } from "../../base/PathBytes.ts"
 import type { EnterOptions, Entering, VisiblePath } from "../WorkspaceProvider.ts"
 import type { Inside } from "./Inside.ts"
 import type { OpenTree } from "./OpenTree.ts"
 import { variablesFor } from "./Variables.ts"
 
+const isTree = (tree: OpenTree, path: TreePath): boolean => {
+  const at = fs.statSync(toBytes(path), { bigint: true, throwIfNoEntry: false })
+  const root = fs.fstatSync(tree.root, { bigint: true })
+  return at?.dev === root.dev && at.ino === root.ino
+}
+
+/** Through the holder's first process, else where it lies. */
+const placeOf = ({ holder, path, content }: OpenTree): TreePath =>
+  holder === null ? fromInput(content) : `/proc/${holder.innerPid}/root${path}`
+
+/** False when what stands at the workspace's path inside is something else by now. */
+export const isMounted = (tree: OpenTree): boolean => isTree(tree, placeOf(tree))
+
 /** Undefined when nothing at that place is the tree any more. */
 export const visiblePathOf = (tree: OpenTree): VisiblePath | undefined => {
-  const shown = Buffer.from(tree.path, "latin1").toString("utf8")
-  const found: VisiblePath =
-    tree.projection === "overlay" && tree.holder !== null
-      ? { path: `/proc/${tree.holder.innerPid}/root${shown}`, by: "procRoot" }
-      : { path: tree.content, by: "directory" }
-  const at = fs.statSync(toBytes(Buffer.from(found.path).toString("latin1")), { bigint: true, throwIfNoEntry: false })
-  const root = fs.fstatSync(tree.root, { bigint: true })
-  return at?.dev === root.dev && at.ino === root.ino ? found : undefined
+  const by = tree.projection === "overlay" ? "procRoot" : "directory"
+  const path = by === "procRoot" ? placeOf(tree) : fromInput(tree.content)
+  return isTree(tree, path) ? { path: Buffer.from(path, "latin1").toString("utf8"), by } : undefined
 }
 
 export const entering = (
