@@ -116,7 +116,6 @@ export const isolationScenarios: readonly WorkspaceScenario[] = [
   {
     rules: ["K2", "W4", "W12"],
     name: "a head that moved meanwhile is HeadMoved with both heads: the branch stays, and the files are kept",
-    needs: [({ manifest }) => (manifest.merge ? "the manifest declares merge: a moved head is merged" : null)],
     body: async (scene) => {
       const { branch, head } = await scene.branchOn({ f: "base" })
       const moved = await scene.using(branch, async (workspace) => {

@@ -11,10 +11,17 @@
 import { AssertionError } from "node:assert"
 import * as Effect from "effect/Effect"
 import type { Manifest, Probe, Projection } from "../workspace/WorkspaceValues.ts"
+import { callScenarios } from "./CallScenarios.ts"
+import { capabilityScenarios } from "./CapabilityScenarios.ts"
+import { caseScenarios } from "./CaseScenarios.ts"
 import { fidelityScenarios } from "./FidelityScenarios.ts"
+import { fuzzScenarios } from "./FuzzScenarios.ts"
+import { handoffScenarios } from "./HandoffScenarios.ts"
 import { honestyScenarios } from "./HonestyScenarios.ts"
 import { isolationScenarios } from "./IsolationScenarios.ts"
 import { manifestScenarios } from "./ManifestScenarios.ts"
+import { mergeScenarios } from "./MergeScenarios.ts"
+import { refusalScenarios } from "./RefusalScenarios.ts"
 import type { Scenario, Transcript } from "./Scenario.ts"
 import { openWorkspaceScene, type WorkspaceScene } from "./WorkspaceScene.ts"
 import type { PlaceUnderTest, WorkspaceUnderTest } from "./WorkspaceUnderTest.ts"
@@ -44,9 +51,16 @@ export interface WorkspaceScenario {
 
 const all: readonly WorkspaceScenario[] = [
   ...manifestScenarios,
+  ...capabilityScenarios,
   ...fidelityScenarios,
   ...isolationScenarios,
-  ...honestyScenarios
+  ...honestyScenarios,
+  ...callScenarios,
+  ...refusalScenarios,
+  ...handoffScenarios,
+  ...mergeScenarios,
+  ...caseScenarios,
+  ...fuzzScenarios
 ]
 
 /** The machine has what the options ask for. */

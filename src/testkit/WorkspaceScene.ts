@@ -10,7 +10,6 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { type Digest, sha256 } from "../base/Digest.ts"
-import { fullProfile } from "../workspace/TreeDigest.ts"
 import type {
   CheckpointOptions,
   CheckpointOutcome,
@@ -48,6 +47,7 @@ export interface WorkspaceScene {
   readonly options: OpenOptions
   /** Names at the root of a workspace that are the provider's. */
   readonly apart: readonly string[]
+  readonly fuzz: { readonly seed: number; readonly rounds: number }
   /** True when branches to work on are forks of forks. */
   readonly deep: boolean
   /** Runs an effect that must succeed. */
@@ -125,6 +125,7 @@ export const openWorkspaceScene = async (
     },
     options: under.options ?? {},
     apart: under.apart ?? [],
+    fuzz: { seed: under.fuzz?.seed ?? Date.now() % 2 ** 31, rounds: under.fuzz?.rounds ?? 6 },
     deep,
     run: succeed,
     refused: async (codes, effect) => {
@@ -268,9 +269,9 @@ export const textAt = async (scene: WorkspaceScene, ref: string, path: string): 
 export const headOf = async (scene: WorkspaceScene, branch: string): Promise<string> =>
   (await scene.run(scene.provider.branch(branch))).head
 
-/** Puts the provider-neutral digest of a ref into the transcript, where it compares every dimension: others must come to it too (W6). */
+/** Puts the provider-neutral digest of a ref into the transcript: others come to the same under the same profile (W6). */
 export const noteDigest = async (scene: WorkspaceScene, ref: string): Promise<void> => {
   const options = { environment: sha256("here"), parent: null }
   const { profile, treeDigest } = await scene.run(scene.provider.candidate(ref, options))
-  if (profile === fullProfile) scene.note(treeDigest)
+  scene.note({ profile, treeDigest })
 }

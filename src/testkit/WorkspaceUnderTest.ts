@@ -36,7 +36,7 @@ export interface PlaceUnderTest {
 export interface WorkspaceUnderTest {
   /** Makes a new place. */
   readonly create: () => Promise<PlaceUnderTest>
-  /** The same on a disk of its own of about 64 MiB, whose free space can be set. */
+  /** The same on a disk of its own of about 100 MiB, whose free space can be set. */
   readonly createSmall?: () => Promise<PlaceUnderTest>
   /** Goes into every `open`: the projection that is under test, for instance. */
   readonly options?: OpenOptions
@@ -44,4 +44,6 @@ export interface WorkspaceUnderTest {
   readonly apart?: readonly string[]
   /** What holds with these options beyond the provider's manifest; the suite then asks for it. */
   readonly holds?: Partial<Manifest>
+  /** Of the random work: where it begins (a new beginning each time when absent; a failure tells it) and how many rounds it takes (6). */
+  readonly fuzz?: { readonly seed?: number; readonly rounds?: number }
 }

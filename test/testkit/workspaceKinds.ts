@@ -110,11 +110,17 @@ export type WorkspaceKind = keyof typeof workspaceKinds
 
 export const kindOf = (kind: WorkspaceKind): Kind => workspaceKinds[kind]
 
-/** Where there is no such disk, the suite says of the kind why it cannot be run. */
-const diskOf = ({ disk }: Kind): { readonly path: string; readonly remove: () => void } =>
-  disk === undefined || lackOf(disk) !== null
-    ? { path: process.env["COPPICE_CONFORMANCE_PLACE"] ?? "/var/tmp", remove: () => undefined }
-    : loopImage(disk, { bytes: 1 << 30 })
+/** Why stores of this kind cannot be made on this machine; null where they can. */
+export const lackOfKind = (name: WorkspaceKind): string | null => {
+  const { disk } = kindOf(name)
+  return disk === undefined ? null : lackOf(disk)
+}
+
+/** A disk for places of a kind: one of its own where it needs that. */
+export const diskOf = (name: WorkspaceKind): { readonly path: string; readonly remove: () => void } => {
+  const { disk } = kindOf(name)
+  return disk === undefined ? { path: "/var/tmp", remove: () => undefined } : loopImage(disk, { bytes: 1 << 30 })
+}
 
 const placeIn = (
   root: string,
@@ -141,12 +147,20 @@ const smallPlace = (kind: Kind): PlaceUnderTest => {
   return { ...place, leaveFree: disk.leave }
 }
 
-/** `worker` is the command of a program that serves a kind on the store that comes as its last argument. */
-export const workspacesOf = (name: WorkspaceKind, worker?: readonly [string, ...string[]]): WorkspaceUnderTest => {
+export interface KindOptions {
+  /** The command of a program that serves a kind on the store that comes as its last argument. */
+  readonly worker?: readonly [string, ...string[]]
+  readonly fuzz?: WorkspaceUnderTest["fuzz"]
+  /** A directory for stores and sources that somebody else made: only root mounts disks. */
+  readonly parent?: string
+}
+
+export const workspacesOf = (name: WorkspaceKind, { worker, fuzz, parent }: KindOptions = {}): WorkspaceUnderTest => {
   const kind = kindOf(name)
+  const { options, holds, apart, disk: kindOfDisk } = kind
   return {
     create: async () => {
-      const disk = diskOf(kind)
+      const disk = parent === undefined ? diskOf(name) : { path: parent, remove: () => undefined }
       const root = realpathSync(mkdtempSync(join(disk.path, "coppice-conformance-")))
       return placeIn(root, kind, worker, async () => {
         await removeTree(root)
@@ -154,9 +168,10 @@ export const workspacesOf = (name: WorkspaceKind, worker?: readonly [string, ...
       })
     },
     // A full btrfs ends the process (docs/gaps/RL2).
-    ...(mayMount && kind.disk !== "btrfs" ? { createSmall: async () => smallPlace(kind) } : {}),
-    ...(kind.apart === undefined ? {} : { apart: kind.apart }),
-    ...(kind.options === undefined ? {} : { options: kind.options }),
-    ...(kind.holds === undefined ? {} : { holds: kind.holds })
+    ...(mayMount && kindOfDisk !== "btrfs" ? { createSmall: async () => smallPlace(kind) } : {}),
+    ...(options === undefined ? {} : { options }),
+    ...(holds === undefined ? {} : { holds }),
+    ...(apart === undefined ? {} : { apart }),
+    ...(fuzz === undefined ? {} : { fuzz })
   }
 }

@@ -18,11 +18,14 @@ const marker = "COPPICE_CALL"
 
 const keyOf = (process: InsideProcess): string => `${process.pid}:${process.startTime}`
 
+/** Node's timers take no longer one: they would end the command after a millisecond. */
+const longestLimit = 2 ** 31 - 1
+
 /** Refuses what no process can be given. */
 export const checkArguments = (argv: readonly string[], timeLimitMs?: number): void => {
   if (argv.length === 0 || argv[0] === "") throw spawnFailed("", "no program was named")
-  if (timeLimitMs !== undefined && !(timeLimitMs > 0))
-    throw spawnFailed(argv[0]!, "the time limit is no positive number")
+  if (timeLimitMs !== undefined && !(timeLimitMs > 0 && timeLimitMs <= longestLimit))
+    throw spawnFailed(argv[0]!, "the time limit is no number of milliseconds above 0 and below 2^31")
   if (argv.some((part) => part.includes("\0"))) throw spawnFailed(argv[0]!, "an argument holds a NUL byte")
 }
 

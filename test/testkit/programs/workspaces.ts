@@ -1,15 +1,22 @@
 /**
- * The workspace suite as a program: `run KIND [--only TEXT]` runs it and prints one JSON object a scenario, `serve KIND STORE` is the second process
- * of its scenarios. Promise: one file does both, so that an ordinary user needs nothing else. Rules: K1 to K4.
+ * The workspace suite as a program: `run KIND [PARENT]` runs it and prints one JSON object a scenario, `serve KIND STORE` is the second process of
+ * its scenarios. Promise: one file does both, so that an ordinary user needs nothing else. Rules: K1 to K4.
  */
 import { serveWorkspaces, workspaceConformance } from "../../../src/testkit/index.ts"
 import { runScenarios } from "../runScenarios.ts"
 import { kindOf, type WorkspaceKind, workspacesOf } from "../workspaceKinds.ts"
 
-const [what, kind, store = ""] = process.argv.slice(2) as [string, WorkspaceKind, string?]
-if (what === "serve") await serveWorkspaces(kindOf(kind).open(store))
+const [what, kind, where] = process.argv.slice(2) as [string, WorkspaceKind, string?]
+if (what === "serve") await serveWorkspaces(kindOf(kind).open(where!))
 else {
-  const under = workspacesOf(kind, [process.execPath, process.argv[1]!, "serve", kind])
+  const under = workspacesOf(kind, {
+    worker: [process.execPath, process.argv[1]!, "serve", kind],
+    fuzz: {
+      seed: Number(process.env["COPPICE_SEED"] ?? 1 + (Date.now() % 1_000_000)),
+      rounds: Number(process.env["COPPICE_ROUNDS"] ?? 4)
+    },
+    ...(where === undefined ? {} : { parent: where })
+  })
   const only = process.env["COPPICE_ONLY"] ?? ""
   await runScenarios(await workspaceConformance(under), only, (result) => console.log(JSON.stringify(result)))
 }
