@@ -25,9 +25,19 @@ const deepest = 400
  */
 export const removeTree = async (path: string | Buffer): Promise<void> => {
   const root = typeof path === "string" ? Buffer.from(path) : path
-  const raise = async (deep: Buffer): Promise<void> => {
+  /** Directories below the root that gained names while they were emptied. */
+  const gained = new Set<string>()
+  /** Moves it up as far as it goes: to the root, or to the top of the file system or subvolume that it lies in. */
+  const raise = async (deep: Buffer, to = root): Promise<void> => {
     const name = Buffer.from(`.removing-${randomBytes(8).toString("hex")}`)
-    await unlessGone(fs.rename(deep, Buffer.concat([root, slash, name])))
+    try {
+      await unlessGone(fs.rename(deep, Buffer.concat([to, slash, name])))
+      gained.add(to.toString("latin1"))
+    } catch (error) {
+      const next = deep.indexOf(slash, to.length + 1)
+      if ((error as NodeJS.ErrnoException).code !== "EXDEV" || next < 0) throw error
+      await raise(deep, deep.subarray(0, next))
+    }
   }
   const empty = async (directory: Buffer): Promise<void> => {
     const names = (await unlessGone(fs.readdir(directory, { encoding: "buffer" }))) ?? []
@@ -42,8 +52,8 @@ export const removeTree = async (path: string | Buffer): Promise<void> => {
     if ((stat.mode & 0o700) !== 0o700) await unlessGone(fs.chmod(at, 0o700))
     if (at.length > root.length + deepest) return raise(at)
     await empty(at)
-    // The root gains names while it is emptied, which were moved up from the depth: those come next.
-    if (!(await isGone(at)) && at === root) await remove(root)
+    // What was moved up into it from the depth meanwhile comes next.
+    if (!(await isGone(at)) && (at === root || gained.delete(at.toString("latin1")))) await remove(at)
   }
   await remove(root)
 }
