@@ -1,11 +1,11 @@
-/** Cases from the field at the level of a workspace: holes, git, moves of base directories, floods, arguments that are none. */
+/** Cases from the field at the level of a workspace: holes, moves of base directories, floods, arguments that are none. */
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { describe, expect, it } from "vitest"
 import type { FileOperation, Workspace } from "../../src/workspace/WorkspaceProvider.ts"
-import { failure, forkOf, processesOf, run, scratch, sharedGround, shell, treeAt, using, write } from "./projFixture.ts"
+import { failure, forkOf, processesOf, run, scratch, sharedGround, shell, treeAt, using } from "./projFixture.ts"
 
 const files = { "src/deep/a": "a", "src/b": "b", "other/c": "c", f: "f" }
 const shared = sharedGround(files)
@@ -73,49 +73,6 @@ describe.each(["overlay", "copy"] as const)("%s", (projection) => {
         )
       }
     })
-  })
-
-  it("C10 git switch, rebase, stash and gc give the same result in a fork as in a plain directory", async () => {
-    const work = [
-      "git switch -q -c topic",
-      "echo topic >> src/b && git commit -qam topic",
-      "git switch -q main",
-      "echo main >> other/c && git mv other/c other/moved && git commit -qam main",
-      "git switch -q topic",
-      "git rebase -q main",
-      "echo dirty >> f && echo new > new",
-      "git stash -q -u",
-      "git switch -q --detach HEAD~1 && git switch -q topic",
-      "git stash pop -q",
-      "git gc -q --prune=now",
-      "git status --porcelain",
-      "git log --format='%H %T %s' --all",
-      "git fsck --strict 2>&1",
-      "find . -path ./.git -prune -o -printf '%y %m %P\\n' | sort",
-      "cat f new src/b other/moved src/deep/a"
-    ].join(" && ")
-    const identity = "GIT_AUTHOR_DATE=@1700000000+0000 GIT_COMMITTER_DATE=@1700000000+0000"
-    const script = `export ${identity} GIT_CONFIG_NOSYSTEM=1 HOME=/nonexistent; ${work}`
-    const origin = join(scratch(), "repository")
-    fs.mkdirSync(origin)
-    write(origin, files)
-    const setup =
-      "git init -q -b main && git config user.name t && git config user.email t@example.invalid && git add . && git commit -qm first"
-    execFileSync("sh", ["-ec", `export ${identity}; ${setup}`], { cwd: origin })
-    const { provider } = await shared()
-    const { commit } = await run(provider.importDirectory({ source: origin }))
-    const branch = await forkOf(provider, commit)
-    const [inside, reopened] = await using(provider, branch, { projection }, async (workspace) => {
-      const first = await shell(workspace, script)
-      await run(workspace.checkpoint())
-      return [first, await shell(workspace, "git fsck --strict 2>&1; git log --format=%H --all")]
-    })
-    const after = await using(provider, branch, { projection }, (workspace) =>
-      shell(workspace, "git fsck --strict 2>&1; git log --format=%H --all")
-    )
-    const plain = execFileSync("sh", ["-ec", script], { cwd: origin, encoding: "utf8" })
-    expect(inside).toBe(plain)
-    expect(after).toBe(reopened)
   })
 })
 
