@@ -1,7 +1,7 @@
 /** States as clones, on real file systems in loop images. Rules: RL1, RL2. */
 import { execFileSync, spawn, spawnSync } from "node:child_process"
 import * as fs from "node:fs"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { afterEach, expect, it, type TestContext } from "vitest"
 import { reflinkBackend } from "../../providers/reflink/Backend.ts"
@@ -19,6 +19,7 @@ afterEach(() => {
 
 interface Ground {
   readonly disk: string
+  readonly image: string
   readonly states: string
   readonly backend: SnapshotBackend
 }
@@ -30,12 +31,13 @@ const groundOn = async (
 ): Promise<Ground> => {
   const lack = lackOf(kind)
   skip(lack !== null, lack ?? "")
-  const { path, remove } = loopImage(kind, image)
+  const { path, image: file, remove } = loopImage(kind, image)
   cleanups.push(remove)
   const directory = join(path, "store/reflink")
   fs.mkdirSync(directory, { recursive: true, mode: 0o700 })
   return {
     disk: path,
+    image: file,
     states: join(directory, "states"),
     backend: await reflinkBackend({ directory, durability: "full" })
   }
@@ -246,6 +248,37 @@ for (const kind of ["btrfs", "xfs"] as const) {
     expect(await backend.kept()).toEqual([])
     expect(fs.readdirSync(states)).toEqual([])
     expect(lookOf(source)).toEqual(look)
+  })
+}
+
+for (const kind of ["btrfs", "xfs"] as const) {
+  it(`RL2 L8 a state that was answered is there after a power cut, and so are what it was made of and nothing half (${kind})`, async (context) => {
+    const { disk, image, backend } = await groundOn(context, kind)
+    // From elsewhere: what was copied lies in memory until it is flushed; a clone flushes what it clones.
+    const source = fs.mkdtempSync("/var/tmp/coppice-source-")
+    oddTree(source, "seed")
+    const look = keptLook(lookOf(source))
+    await backend.keep(keeping("a", source, { leaveOut: specials }))
+    await backend.make(making("a", join(disk, "store/work")))
+    fs.writeFileSync(join(disk, "store/work/small"), "changed")
+    const changed = lookOf(join(disk, "store/work"))
+    await backend.keep(keeping("b", join(disk, "store/work"), { isImport: false }))
+    // Nothing comes behind this one that would flush it too.
+    await backend.keep(keeping("c", source, { leaveOut: specials }))
+    // What the inner file system holds in memory alone is not in its image.
+    const saved = join(fs.mkdtempSync("/var/tmp/coppice-cut-"), "image")
+    cleanups.push(() => fs.rmSync(dirname(saved), { recursive: true }))
+    execFileSync("cp", ["--sparse=always", image, saved])
+    for (const remove of cleanups.splice(0, 1)) remove()
+    cleanups.push(() => fs.rmSync(source, { recursive: true }))
+    const after = loopImage(kind, { from: saved })
+    cleanups.push(after.remove)
+    const directory = join(after.path, "store/reflink")
+    const again = await reflinkBackend({ directory, durability: "full" })
+    expect((await again.kept()).map(({ commit }) => commit).toSorted()).toEqual(["cmt_a", "cmt_b", "cmt_c"])
+    expect(lookOf(join(directory, "states/prj_1.cmt_c/tree"))).toEqual(look)
+    expect(lookOf(join(directory, "states/prj_1.cmt_a/tree"))).toEqual(look)
+    expect(lookOf(join(directory, "states/prj_1.cmt_b/tree"))).toEqual(changed)
   })
 }
 

@@ -26,7 +26,16 @@ export interface LoopImage {
 
 export const loopImage = (
   kind: ImageKind,
-  { bytes = imageBytes, options = "" }: { readonly bytes?: number; readonly options?: string } = {}
+  {
+    bytes = imageBytes,
+    options = "",
+    from
+  }: {
+    readonly bytes?: number
+    readonly options?: string
+    /** An image to mount a copy of, as it stands. Its own must be unmounted by then: two of one id cannot be mounted. */
+    readonly from?: string
+  } = {}
 ): LoopImage => {
   const root = fs.mkdtempSync("/var/tmp/coppice-image-")
   const image = join(root, "image")
@@ -34,10 +43,14 @@ export const loopImage = (
   try {
     fs.chmodSync(root, 0o755)
     fs.mkdirSync(path)
-    fs.writeFileSync(image, "")
-    fs.truncateSync(image, bytes)
-    const [program, ...args] = makers[kind]
-    execFileSync(program!, [...args, image], { stdio: ["ignore", "ignore", "pipe"] })
+    if (from === undefined) {
+      fs.writeFileSync(image, "")
+      fs.truncateSync(image, bytes)
+      const [program, ...args] = makers[kind]
+      execFileSync(program!, [...args, image], { stdio: ["ignore", "ignore", "pipe"] })
+    } else {
+      execFileSync("cp", ["--sparse=always", from, image])
+    }
     execFileSync("mount", ["-o", `loop${options === "" ? "" : `,${options}`}`, image, path], { stdio: "pipe" })
     fs.chmodSync(path, 0o1777)
   } catch (error) {
