@@ -9,13 +9,11 @@ import { fromInput } from "../../src/base/PathBytes.ts"
 import type { KeepInput, SnapshotBackend } from "../../src/workspace/kit/SnapshotBackend.ts"
 import { runAsUser } from "../layerfs/asUser.ts"
 import { oneFile } from "../oneFile.ts"
-import { type ImageKind, lackOf, loopImage } from "./loopImage.ts"
+import { type ImageKind, endAll, lackOf, loopImage } from "./loopImage.ts"
 import { lookOf, oddTree, specials } from "./trees.ts"
 
 const cleanups: (() => void)[] = []
-afterEach(() => {
-  for (const remove of cleanups.splice(0).toReversed()) remove()
-})
+afterEach(() => endAll(cleanups))
 
 interface Ground {
   readonly disk: string
@@ -182,6 +180,28 @@ it("RL1 a file that btrfs does not clone is copied and counted, alone, its hard 
   expect(await backend.make(making("a", target))).toEqual({ method: "subvolume", copiedBytes: 0 })
   expect(await backend.keep(keeping("b", target, { isImport: false }))).toEqual({ method: "subvolume", copiedBytes: 0 })
 })
+
+for (const kind of ["btrfs", "xfs"] as const) {
+  it(`RL2 W12 a file that cannot be changed is kept, made and dropped like any other (${kind})`, async (context) => {
+    const { disk, states, backend } = await groundOn(context, kind)
+    const source = join(disk, "source")
+    fs.mkdirSync(source)
+    fs.writeFileSync(join(source, "fixed"), "fixed")
+    execFileSync("chattr", ["+i", join(source, "fixed")])
+    cleanups.push(() => execFileSync("chattr", ["-i", join(source, "fixed")]))
+    await backend.keep(keeping("a", source))
+    const target = join(disk, "store/work")
+    await backend.make(making("a", target))
+    execFileSync("chattr", ["+i", join(target, "fixed")])
+    await backend.keep(keeping("b", target, { isImport: false }))
+    expect(fs.readFileSync(join(states, "prj_1.cmt_b/tree/fixed"), "utf8")).toBe("fixed")
+    for (const commit of ["a", "b"]) await backend.drop(state(commit))
+    expect(fs.readdirSync(states)).toEqual([])
+    if (kind === "xfs") execFileSync("chattr", ["-i", join(target, "fixed")])
+    else await backend.clear!(fromInput(target))
+    expect(fs.existsSync(target)).toBe(kind === "xfs")
+  })
+}
 
 it("RL2 W3 what a command put into a subvolume of its own is kept, as a directory", async (context) => {
   const { disk, states, backend } = await groundOn(context, "btrfs")

@@ -67,6 +67,19 @@ export const loopImage = (
   }
 }
 
+/** Undoes what a test did, the last first, all of it: one that fails leaves no mount of another. */
+export const endAll = async (ends: (() => unknown)[]): Promise<void> => {
+  const errors: unknown[] = []
+  for (const end of ends.splice(0).toReversed()) {
+    try {
+      await end()
+    } catch (error) {
+      errors.push(error)
+    }
+  }
+  if (errors.length > 0) throw new AggregateError(errors, String(errors[0]))
+}
+
 const lacks = new Map<ImageKind, string | null>()
 
 const findLack = (kind: ImageKind): string | null => {

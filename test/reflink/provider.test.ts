@@ -8,13 +8,11 @@ import { afterEach, expect, it, type TestContext } from "vitest"
 import { openReflink, reflink, type SnapshotProviderOptions } from "../../providers/reflink/index.ts"
 import { standard, type StandardOptions } from "../../src/standard.ts"
 import { type WorkspaceProvider, Workspaces } from "../../src/workspace/WorkspaceProvider.ts"
-import { type ImageKind, lackOf, loopImage } from "./loopImage.ts"
+import { type ImageKind, endAll, lackOf, loopImage } from "./loopImage.ts"
 import { lookOf, oddTree, specials } from "./trees.ts"
 
 const cleanups: (() => unknown)[] = []
-afterEach(async () => {
-  for (const remove of cleanups.splice(0).toReversed()) await remove()
-})
+afterEach(() => endAll(cleanups))
 
 const run = <A, E>(effect: Effect.Effect<A, E>): Promise<A> => Effect.runPromise(effect)
 const refusal = <A, E>(effect: Effect.Effect<A, E>) => run(Effect.flip(effect))
