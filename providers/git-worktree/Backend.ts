@@ -26,7 +26,7 @@ import { blobs, damaged } from "./Blobs.ts"
 import { fillGitDirectory, settleIndex, writeFiles } from "./Fill.ts"
 import { ask, oldestGit } from "./Git.ts"
 import { type GitState, readGitDirectory } from "./GitState.ts"
-import { keepObjects, keepStaged, nameWhatIsLeft } from "./Inside.ts"
+import { type GitPlace, gitPlaces, keepObjects, keepStaged, keepWhatIsLeft } from "./Inside.ts"
 import { Locks } from "./Locks.ts"
 import { mergeStates } from "./Merge.ts"
 import { makeProject, type Project, projectAt, projectsIn } from "./Project.ts"
@@ -192,9 +192,13 @@ class Backend {
     return bytes
   }
 
+  #placesOf(record: WorktreeRecord): readonly GitPlace[] {
+    return gitPlaces(gitDirectoryIn(join(this.#worktrees, record.workspace)), record.target)
+  }
+
   /** Where git stands in a worktree, with every object of it kept. Null: as before, because it is no repository any more. */
   async #keepEntry(project: Project, record: WorktreeRecord): Promise<GitState | null> {
-    const directory = gitDirectoryIn(join(this.#worktrees, record.workspace))
+    const [{ directory }] = this.#placesOf(record) as readonly [GitPlace]
     const state = readGitDirectory(directory, project.algorithm)
     if (state === undefined) return null
     await this.#locks.alone(`inside-${project.id}`, undefined, () => keepObjects(project, directory, this.#flush))
@@ -271,10 +275,10 @@ class Backend {
   async #keepInside(record: WorktreeRecord): Promise<void> {
     const project = projectAt(this.#projects, record.project)
     if (project === undefined) return
-    const state = await this.#keepEntry(project, record)
-    if (state === null) return
-    const directory = gitDirectoryIn(join(this.#worktrees, record.workspace))
-    await nameWhatIsLeft(project, record.workspace, state, directory, this.#flush)
+    const places = this.#placesOf(record)
+    await this.#locks.alone(`inside-${project.id}`, undefined, () =>
+      keepWhatIsLeft(project, record.workspace, places, this.#flush)
+    )
   }
 
   async unmake({ workspace }: { readonly workspace: string }): Promise<void> {

@@ -6,10 +6,12 @@
 import { existsSync, lstatSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
+import { show } from "../../src/base/PathBytes.ts"
+import { Unavailable } from "../../src/workspace/WorkspaceError.ts"
 import { flushRepository } from "./Durable.ts"
 import { git, pipeGit, type GitOptions } from "./Git.ts"
 import type { IndexEntry } from "./GitIndex.ts"
-import { type GitState, isId, loggedIds } from "./GitState.ts"
+import { type GitState, isId, loggedIds, readGitDirectory } from "./GitState.ts"
 import { openInside, type Project } from "./Project.ts"
 import { flushed } from "./StateWriter.ts"
 
@@ -56,11 +58,38 @@ const namedIds = (state: GitState): ReadonlySet<string> =>
 const indexIds = (index: readonly IndexEntry[]): readonly string[] =>
   index.filter((entry) => entry.mode !== 0o160000 && !entry.intentToAdd).map((entry) => entry.id)
 
+/** A git directory of a workspace, and what it is called where its references are kept. */
+export interface GitPlace {
+  readonly name: string
+  readonly directory: string
+}
+
+/** Git directories of submodules that were set up inside lie below `modules`, those of theirs below them. */
+const modulesIn = (directory: string, name = "modules"): readonly GitPlace[] => {
+  const at = join(directory, name)
+  if (!isDirectory(at)) return []
+  return readdirSync(at).flatMap((child) => {
+    const path = `${name}/${child}`
+    if (!isDirectory(join(directory, path))) return []
+    const isOne = isDirectory(join(directory, path, "objects")) && existsSync(join(directory, path, "HEAD"))
+    if (!isOne) return modulesIn(directory, path)
+    return [{ name: path, directory: join(directory, path) }, ...modulesIn(directory, `${path}/modules`)]
+  })
+}
+
+/** Every git directory of a worktree: its own, one that was made in its place, and those of submodules. The one that git uses comes first. */
+export const gitPlaces = (gitDirectory: string, tree: string): readonly GitPlace[] => {
+  const own = [{ name: "", directory: gitDirectory }, ...modulesIn(gitDirectory)]
+  const instead = join(tree, ".git")
+  return isDirectory(instead) ? [{ name: "instead", directory: instead }, ...own] : own
+}
+
 /** Takes over whatever objects lie in a git directory of a workspace and in no repository of ours or the user's. Alone in the project. */
 export const keepObjects = async (project: Project, gitDirectory: string, flush: boolean): Promise<void> => {
   const objects = join(gitDirectory, "objects")
   const ids = await objectsIn(objects, { gitDir: project.states })
   if (ids.length === 0) return
+  if (ids.some((id) => id.length !== project.base.length)) throw otherIds()
   await openInside(project)
   const wanted = await lacking(ids, { gitDir: project.inside })
   if (wanted.length === 0) return
@@ -98,6 +127,15 @@ export const keepStaged = async (
   )
 }
 
+const otherIds = (): Unavailable =>
+  new Unavailable({
+    message:
+      "A repository that was made inside has another kind of ids than the one that the project was imported from.",
+    remedy: "Keep its commits elsewhere (git bundle) or remove it, then repeat the call.",
+    what: "git objects",
+    missing: ["a repository of the same object format"]
+  })
+
 /** Brings to a git directory of ours what its state names and what it does not reach. */
 export const bringObjects = async (project: Project, state: GitState, gitDirectory: string): Promise<void> => {
   if (!existsSync(project.inside)) return
@@ -115,33 +153,45 @@ export const bringObjects = async (project: Project, state: GitState, gitDirecto
   )
 }
 
+/** What a reference may be called (git-check-ref-format(1)), a little narrower. */
+const isRefName = (name: string): boolean =>
+  /^[\w/.@+=,\x80-\xff-]+$/.test(name) && !/\.\.|@\{|\/\/|\/\.|\.(?:\/|$)|\.lock(?:\/|$)|\/$/.test(name)
+
+/** What each git directory names, and what its reflogs named, under the names that it gets here. */
+const namesOf = (project: Project, below: string, place: GitPlace): ReadonlyMap<string, string> => {
+  const { name: prefix, directory } = place
+  const names = new Map<string, string>()
+  const state = readGitDirectory(directory, project.algorithm)
+  const at = prefix === "" ? below : `${below}/${prefix}`
+  for (const id of loggedIds(directory)) names.set(`${at}/left/${id}`, id)
+  if (state === undefined) return names
+  if (isId(state.head)) names.set(`${at}/HEAD`, state.head)
+  for (const [name, id] of state.refs) {
+    if (isId(id)) names.set(isRefName(name) ? `${at}/${name}` : `${at}/left/${id}`, id)
+  }
+  return names
+}
+
 /**
- * Names what a workspace leaves behind in the repository of its project: `refs/coppice/inside/WORKSPACE/…`. What the user's repository
- * had at the import is not named again.
+ * Keeps every object of a workspace's git directories, and names it in the repository of its project:
+ * `refs/coppice/inside/WORKSPACE/…`. What the user's repository had at the import is not named again. Alone in the project.
  */
-export const nameWhatIsLeft = async (
+export const keepWhatIsLeft = async (
   project: Project,
   workspace: string,
-  state: GitState,
-  gitDirectory: string,
+  places: readonly GitPlace[],
   flush: boolean
 ): Promise<void> => {
+  for (const { directory } of places) await keepObjects(project, directory, flush)
   if (!existsSync(project.inside)) return
-  const below = `refs/coppice/inside/${workspace}`
-  const names = new Map<string, string>()
-  if (isId(state.head)) names.set(`${below}/HEAD`, state.head)
-  for (const [name, id] of state.refs) if (isId(id)) names.set(`${below}/${name}`, id)
-  for (const id of loggedIds(gitDirectory)) names.set(`${below}/left/${id}`, id)
+  const names = new Map(places.flatMap((place) => [...namesOf(project, `refs/coppice/inside/${workspace}`, place)]))
   const ids = [...new Set(names.values())]
   const away = new Set(await lacking(ids, { gitDir: project.inside }))
   const made = new Set(existsSync(project.commonDir) ? await lacking(ids, { gitDir: project.commonDir }) : ids)
   const named = [...names].filter(([, id]) => made.has(id) && !away.has(id))
   if (named.length === 0) return
-  const input = named.map(([name, id]) => `update ${name} ${id}\n`).join("")
+  const input = Buffer.from(named.map(([name, id]) => `update ${name} ${id}\n`).join(""), "latin1")
   await git(["update-ref", "--stdin"], { gitDir: project.inside, input, settings: flushed(flush) })
-  if (flush)
-    flushRepository(
-      project.inside,
-      named.map(([name]) => name)
-    )
+  const written = named.map(([name]) => show(name).path)
+  if (flush) flushRepository(project.inside, written)
 }

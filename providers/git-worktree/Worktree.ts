@@ -8,7 +8,17 @@
  * The `.git` file of the worktree then names a git directory of the workspace's alone, which borrows the user's objects: what is
  * committed, stashed, branched or configured inside stays there (docs/decisions/063).
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from "node:fs"
+import {
+  existsSync,
+  lchownSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  statSync,
+  writeFileSync
+} from "node:fs"
 import { dirname, join, resolve } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
@@ -72,6 +82,7 @@ const addEntry = async ({ commonDir, base }: Project, record: WorktreeRecord, si
   for (let attempt = 1; ; attempt += 1) {
     try {
       await git([...args, "--reason", reasonOf(record.workspace), record.building, base], { gitDir: commonDir, signal })
+      giveToOwner(record)
       return
     } catch (error) {
       await removeEntry(record)
@@ -93,6 +104,15 @@ const entryOf = ({ commonDir, building, target }: WorktreeRecord): string | unde
     }
   }
   return undefined
+}
+
+/** What root makes in somebody else's repository is that user's, or his own git could not add worktrees any more. */
+const giveToOwner = (record: WorktreeRecord): void => {
+  const { uid, gid } = statSync(record.commonDir)
+  if (process.getuid?.() !== 0 || uid === 0) return
+  const entry = entryOf(record)!
+  const all = readdirSync(entry, { recursive: true, encoding: "utf8" }).map((name) => join(entry, name))
+  for (const path of [dirname(entry), entry, ...all]) lchownSync(path, uid, gid)
 }
 
 /** As `git worktree remove` does, which wants the files to be there. */
