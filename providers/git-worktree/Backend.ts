@@ -41,6 +41,8 @@ import {
   listState,
   ownName,
   isUntidy,
+  type KeptGit,
+  type KeptState,
   markUntidy,
   readEntry,
   refOf,
@@ -92,6 +94,8 @@ class Backend {
   readonly #merging: string
   readonly #locks: Locks
   readonly #flush: boolean
+  /** What a worktree that is being made stands on, between `make` and `settle`. */
+  readonly #making = new Map<string, KeptState & { readonly git: KeptGit }>()
 
   constructor(options: BackendOptions) {
     const { directory } = options
@@ -229,6 +233,7 @@ class Backend {
       }
     }
     const entry = await readEntry(project, state, { signal })
+    this.#making.set(workspace, { ...state, git: entry })
     const directory = join(this.#worktrees, workspace)
     let copiedBytes = 0
     await addWorktree({
@@ -262,9 +267,10 @@ class Backend {
   async settle(input: MakeInput): Promise<void> {
     if (input.workspace === null) return
     const project = this.#project(input.snapshot)
-    const state = await listState(project.states, refOf(input.snapshot.commit), { signal: input.signal })
-    const entry = await readEntry(project, state, { signal: input.signal })
-    settleIndex(project, entry, state.files, input.target, gitDirectoryIn(join(this.#worktrees, input.workspace)))
+    const state = this.#making.get(input.workspace)
+    if (state === undefined) throw new Error("Only what was made is settled")
+    this.#making.delete(input.workspace)
+    settleIndex(project, state.git, state.files, input.target, gitDirectoryIn(join(this.#worktrees, input.workspace)))
   }
 
   async beforeRemoval({ workspace }: { readonly workspace: string }): Promise<void> {
@@ -282,6 +288,7 @@ class Backend {
   }
 
   async unmake({ workspace }: { readonly workspace: string }): Promise<void> {
+    this.#making.delete(workspace)
     const directory = join(this.#worktrees, workspace)
     const record = recordIn(directory)
     await takeBack(directory, this.#aloneWith(record?.commonDir ?? ""))

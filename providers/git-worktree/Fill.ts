@@ -22,7 +22,7 @@ import { type IndexEntry, writeIndex } from "./GitIndex.ts"
 import { type GitState, isId } from "./GitState.ts"
 import { bringObjects, lackingIn } from "./Inside.ts"
 import type { Project } from "./Project.ts"
-import type { KeptFile } from "./States.ts"
+import type { KeptFile, KeptGit } from "./States.ts"
 
 /** Directories that were made already. */
 class Directories {
@@ -110,7 +110,7 @@ export const fillGitDirectory = async (project: Project, state: GitState, gitDir
 /** Writes the index, with the times of every file that is what its entry says. After the files have their own times. */
 export const settleIndex = (
   project: Project,
-  state: GitState & { readonly raw: ReadonlyMap<string, string> },
+  state: KeptGit,
   files: readonly KeptFile[],
   tree: TreePath,
   gitDirectory: string

@@ -82,12 +82,15 @@ export const listState = async (repository: string, ref: string, options: GitOpt
 export const listFiles = async (repository: string, tree: string, options: GitOptions): Promise<readonly KeptFile[]> =>
   (await list(repository, tree, options)).map(({ path, id, kind }) => ({ path: fromKept(stateRoot + path), id, kind }))
 
+/** With the ids of contents that a filter of git would store under another one, by path. */
+export type KeptGit = GitState & { readonly raw: ReadonlyMap<string, string> }
+
 /** Where git stood at a state. */
 export const readEntry = async (
   { states, algorithm }: Project,
   { entry }: KeptState,
   options: GitOptions = {}
-): Promise<GitState & { readonly raw: ReadonlyMap<string, string> }> => {
+): Promise<KeptGit> => {
   const names = [...entry.keys()]
   const parts = new Map<string, Buffer[]>()
   for await (const { index, bytes } of blobs(states, [...entry.values()], options)) {

@@ -9,7 +9,7 @@ import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
-import { openGitWorktree } from "../../providers/git-worktree/index.ts"
+import { type GitWorktreeOptions, openGitWorktree } from "../../providers/git-worktree/index.ts"
 import type { Workspace, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 import { atEnd, run, scratch } from "../layerfs/projFixture.ts"
 
@@ -82,7 +82,7 @@ export const picture = (directory: string, apart: (path: string) => boolean = ()
 /** Opens the provider on `store`; it closes after the test. */
 export const providerOn = async (
   store: string,
-  options: { readonly storeQuota?: number } = {}
+  options: Omit<GitWorktreeOptions, "store"> = {}
 ): Promise<WorkspaceProvider> => {
   const scope = await run(Scope.make())
   atEnd(() => run(Scope.close(scope, Exit.void)))
