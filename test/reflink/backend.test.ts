@@ -203,6 +203,47 @@ for (const kind of ["btrfs", "xfs"] as const) {
   })
 }
 
+for (const kind of ["btrfs", "xfs"] as const) {
+  it(`L15 C19 root keeps whose each file is, and its setuid bit (${kind})`, async (context) => {
+    const { disk, states, backend } = await groundOn(context, kind)
+    const source = join(disk, "source")
+    fs.mkdirSync(source)
+    fs.writeFileSync(join(source, "theirs"), "theirs")
+    fs.chownSync(join(source, "theirs"), 20_001, 20_002)
+    fs.chmodSync(join(source, "theirs"), 0o4750)
+    await backend.keep(keeping("a", source))
+    const target = join(disk, "store/work")
+    await backend.make(making("a", target))
+    for (const at of [join(states, "prj_1.cmt_a/tree"), target]) {
+      const { uid, gid, mode } = fs.lstatSync(join(at, "theirs"))
+      expect([uid, gid, mode & 0o7777]).toEqual([20_001, 20_002, 0o4750])
+    }
+  })
+}
+
+it("W13 C17 C19 what an ordinary user may not read is left out by name, and what it may not keep is told; the import goes on", async (context) => {
+  const { disk } = await groundOn(context, "xfs")
+  const source = join(disk, "source")
+  fs.mkdirSync(join(source, "shut"), { recursive: true })
+  for (const name of ["open", "closed", "special", "shut/in"]) fs.writeFileSync(join(source, name), name)
+  fs.chmodSync(join(source, "closed"), 0o600)
+  fs.chmodSync(join(source, "special"), 0o4755)
+  fs.chmodSync(join(source, "shut"), 0o700)
+  const { code, stdout, stderr } = await runAsUser("../reflink/userImport.ts", [source, join(disk, "mine")])
+  expect([code, stderr]).toEqual([0, ""])
+  const { files, notes, listed } = JSON.parse(stdout)
+  expect(files).toBe(2)
+  expect(listed).toEqual([
+    ["open", 0o644],
+    ["special", 0o755]
+  ])
+  expect(notes).toEqual([
+    ["normalised", "special"],
+    ["skippedUnreadable", "closed"],
+    ["skippedUnreadable", "shut"]
+  ])
+})
+
 it("RL2 W3 what a command put into a subvolume of its own is kept, as a directory", async (context) => {
   const { disk, states, backend } = await groundOn(context, "btrfs")
   const source = join(disk, "source")
