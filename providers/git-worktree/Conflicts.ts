@@ -114,11 +114,15 @@ const besideFile = (
   return entry?.type === "directory" ? entry : undefined
 }
 
-/** Modes that both sides changed to different ones. Of directories too, which git knows nothing of. */
-export const modeConflicts = (paths: readonly TreePath[], sides: Sides): readonly MergeConflict[] =>
+/** Conflicts about modes, of directories too: git knows nothing of them. */
+export const modeConflicts = (
+  kind: "mode" | "editDelete",
+  paths: readonly TreePath[],
+  sides: Sides
+): readonly MergeConflict[] =>
   paths.map((path) => ({
     ...show(path),
-    kind: "mode",
+    kind,
     base: sideOf(sides.base, sides.base.tree.entry(path)),
     ours: sideOf(sides.ours, sides.ours.tree.entry(path)),
     theirs: sideOf(sides.theirs, sides.theirs.tree.entry(path))

@@ -15,6 +15,7 @@ import { conflictsOf, inOrder, modeConflicts, type Sides, sidesOf } from "./Conf
 import { git, type GitOptions, startGit } from "./Git.ts"
 import { readMergeOutput } from "./MergeOutput.ts"
 import type { Project } from "./Project.ts"
+import { fromKept, stateRoot } from "./StatePath.ts"
 import { type KeptFile, listFiles, listState, refOf } from "./States.ts"
 
 const emptyTree = {
@@ -25,11 +26,19 @@ const emptyTree = {
 /** Contents up to this size are handed over in memory. */
 const inMemory = 1 << 20
 
+/** Of more files than this that came and went, git follows none: its own number. */
+const renameLimit = 7000
+
 /** Exit codes 0 and 1 are answers. */
 const mergeTree = async (ours: string, theirs: string, options: GitOptions): Promise<Buffer> => {
   const running = startGit(["merge-tree", "--write-tree", "-z", "--messages", ours, theirs], {
     ...options,
-    settings: ["core.bigFileThreshold=1m", "merge.directoryRenames=false", "merge.renames=true", "merge.renameLimit=0"]
+    settings: [
+      "core.bigFileThreshold=1m",
+      "merge.directoryRenames=false",
+      "merge.renames=true",
+      `merge.renameLimit=${renameLimit}`
+    ]
   })
   running.stdin.end()
   const parts: Buffer[] = []
@@ -61,30 +70,88 @@ const parents = (path: TreePath): readonly TreePath[] => {
   return found
 }
 
+/** Where each file of the base went on one side, as git follows it: the new path by the old one. */
+type Renames = ReadonlyMap<TreePath, TreePath>
+
+const renamesOf = async (base: string, side: string, options: GitOptions): Promise<Renames> => {
+  const args = [
+    "diff-tree",
+    "-r",
+    "-M",
+    `-l${renameLimit}`,
+    "-z",
+    "--no-commit-id",
+    "--diff-filter=R",
+    "--name-status",
+    base,
+    side
+  ]
+  const fields = (await git(args, options)).toString("latin1").split("\0")
+  const renames = new Map<TreePath, TreePath>()
+  for (let at = 0; at + 2 < fields.length; at += 3) {
+    renames.set(fromKept(stateRoot + fields[at + 1]!), fromKept(stateRoot + fields[at + 2]!))
+  }
+  return renames
+}
+
+/** Paths that are one entry, whatever it is called on each side. */
+class Identities {
+  readonly #renames: Readonly<Record<"ours" | "theirs", Renames>>
+  readonly #old: ReadonlyMap<TreePath, TreePath>
+  constructor(renames: Readonly<Record<"ours" | "theirs", Renames>>) {
+    this.#renames = renames
+    this.#old = new Map([...renames.ours, ...renames.theirs].map(([from, to]) => [to, from]))
+  }
+  /** The entries behind a path of the merged tree. */
+  of(path: TreePath, { base, ours, theirs }: Sides) {
+    const old = this.#old.get(path) ?? path
+    return {
+      before: base.tree.entry(old),
+      mine: ours.tree.entry(path) ?? ours.tree.entry(this.#renames.ours.get(old) ?? old),
+      other: theirs.tree.entry(path) ?? theirs.tree.entry(this.#renames.theirs.get(old) ?? old)
+    }
+  }
+  /** Whether a side has no entry any more that a file of the base has become. */
+  isGone(side: "ours" | "theirs", path: TreePath, sides: Sides): boolean {
+    return sides[side].tree.entry(path) === undefined && !this.#renames[side].has(path)
+  }
+}
+
+/** Files of which one side changed the mode alone, and which the other one removed: git sees no more of a mode than one bit. */
+const modeOrNothing = (sides: Sides, identities: Identities): readonly TreePath[] =>
+  [...sides.base.files.keys()].filter((path) => {
+    const mode = (side: "ours" | "theirs"): number | undefined => sides[side].tree.entry(path)?.mode
+    const before = sides.base.tree.entry(path)?.mode
+    const changed = (side: "ours" | "theirs"): boolean => mode(side) !== undefined && mode(side) !== before
+    const sameContent = (side: "ours" | "theirs"): boolean =>
+      sides[side].files.get(path)?.id === sides.base.files.get(path)?.id &&
+      sides[side].files.get(path)?.kind === sides.base.files.get(path)?.kind
+    const lost = (side: "ours" | "theirs", other: "ours" | "theirs"): boolean =>
+      changed(side) && sameContent(side) && identities.isGone(other, path, sides)
+    return lost("ours", "theirs") || lost("theirs", "ours")
+  })
+
 /** What has to be done to `ours`, so that it holds `merged`. */
-const planOf = (sides: Sides, merged: readonly KeptFile[], now: bigint): Plan => {
-  const { base, ours, theirs } = sides
+const planOf = (sides: Sides, identities: Identities, merged: readonly KeptFile[], now: bigint): Plan => {
+  const { ours, theirs } = sides
   const wanted = new Map(merged.map((file) => [file.path, file]))
   const modes: TreePath[] = []
   const put: Plan["put"][number][] = []
   for (const file of merged) {
     const { path, id, kind } = file
-    const [before, mine, other] = [base, ours, theirs].map(({ tree }) => tree.entry(path))
+    const { before, mine, other } = identities.of(path, sides)
     const bothFiles = mine?.type === "file" && other?.type === "file"
     const mode = bothFiles ? mergeMode(before?.type === "file" ? before : undefined, mine, other) : undefined
     if (mode?.kind === "conflict") modes.push(path)
     const own = ours.files.get(path)
     const changes = own?.id !== id || (own.kind === "link") !== (kind === "link")
     if (!changes && mode?.kind !== "theirs") continue
-    const isTheirs = theirs.files.get(path)?.id === id
+    const given = kind === "executable" ? 0o755 : 0o644
+    const [minePart, otherPart] = [mine, other].map((entry) => (entry?.type === "file" ? entry.mode : undefined))
     put.push({
       file,
-      mode:
-        mode?.kind === "theirs"
-          ? mode.mode
-          : ((mine?.type === "file" ? mine.mode : undefined) ??
-            (other?.type === "file" ? other.mode : kind === "executable" ? 0o755 : 0o644)),
-      mtimeNs: isTheirs ? other!.mtimeNs : now
+      mode: mode?.kind === "theirs" ? mode.mode : (minePart ?? otherPart ?? given),
+      mtimeNs: theirs.files.get(path)?.id === id ? theirs.tree.entry(path)!.mtimeNs : now
     })
   }
   const removed = [...ours.files.keys()].filter((path) => !wanted.has(path))
@@ -192,8 +259,16 @@ export const mergeStates = async (project: Project, input: MergeInput, scratch: 
       theirs: await filesAt(input.theirs.commit)
     })
     const merged = await listFiles(project.states, output.tree, options)
-    const plan = planOf(sides, merged, BigInt(Date.now()) * 1_000_000n)
-    const conflicts = [...conflictsOf(output, sides), ...modeConflicts(plan.modes, sides)]
+    const identities = new Identities({
+      ours: await renamesOf(base, ours, options),
+      theirs: await renamesOf(base, theirs, options)
+    })
+    const plan = planOf(sides, identities, merged, BigInt(Date.now()) * 1_000_000n)
+    const conflicts = [
+      ...conflictsOf(output, sides),
+      ...modeConflicts("mode", plan.modes, sides),
+      ...modeConflicts("editDelete", modeOrNothing(sides, identities), sides)
+    ]
     if (conflicts.length > 0) {
       await done()
       return { kind: "conflict", conflicts: inOrder(conflicts) }

@@ -36,10 +36,19 @@ const shown = (provider: WorkspaceProvider, branch: string): Promise<string> =>
 
 it("K2 W10 GW2 what goes together is merged: lines apart, a rename and an edit, modes apart from contents, equal bytes, empty directories", async () => {
   const { provider, ours, theirs } = await sides(
-    { text: lines(), moved: lines(), mode: "m\n", exact: "e\n", "gone/one": "1\n", same: "s\n", "kept/one": "1\n" },
-    `sed -i 's/^line 1$/ours 1/' text; mv moved renamed; chmod 755 mode; chmod 600 exact; echo both > same; mkdir -p ours-empty`,
+    {
+      text: lines(),
+      moved: lines(),
+      mode: "m\n",
+      exact: "e\n",
+      "gone/one": "1\n",
+      same: "s\n",
+      secret: "a secret\n",
+      "kept/one": "1\n"
+    },
+    `sed -i 's/^line 1$/ours 1/' text; mv moved renamed; chmod 755 mode; chmod 600 exact; echo both > same; mkdir -p ours-empty; chmod 600 secret`,
     `sed -i 's/^line 18$/theirs 18/' text; sed -i 's/^line 9$/edited/' moved; echo changed > mode; echo new > exact;
-     rm -r gone; echo both > same; touch -d 2001-01-01 kept/one; mkdir -p theirs-empty; chmod 700 kept`
+     rm -r gone; echo both > same; touch -d 2001-01-01 kept/one; mkdir -p theirs-empty; chmod 700 kept; mv secret hidden`
   )
   const dry = await run(provider.merge(theirs, ours, { dryRun: true }))
   expect(dry).toMatchObject({ outcome: "merged", commit: null })
@@ -48,6 +57,7 @@ it("K2 W10 GW2 what goes together is merged: lines apart, a rename and an edit, 
   expect(await shown(provider, ours)).toBe(
     [
       "exact f 600",
+      "hidden f 600",
       "kept d 700",
       "kept/one f 644",
       "mode f 755",
@@ -56,7 +66,7 @@ it("K2 W10 GW2 what goes together is merged: lines apart, a rename and an edit, 
       "same f 644",
       "text f 644",
       "theirs-empty d 755",
-      `new\n1\nchanged\n${lines([9, "edited"])}both\n${lines([1, "ours 1"], [18, "theirs 18"])}`
+      `new\na secret\n1\nchanged\n${lines([9, "edited"])}both\n${lines([1, "ours 1"], [18, "theirs 18"])}`
     ].join("\n")
   )
   expect(await run(provider.merge(theirs, ours))).toMatchObject({ outcome: "unchanged" })
