@@ -6,7 +6,7 @@
  */
 import * as path from "node:path"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
-import { RefNotFound } from "../../src/workspace/WorkspaceError.ts"
+import { ObjectDamaged, RefNotFound } from "../../src/workspace/WorkspaceError.ts"
 import type { HeldLowers, LayerCache } from "../../src/workspace/kit/LayerCache.ts"
 import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
 import { baseName, deltaName, LayerFiles } from "./LayerFiles.ts"
@@ -49,6 +49,7 @@ export class DiskLayers implements LayerCache {
     let near = true
     for (;;) {
       const view = this.#known(row) ?? (near ? await this.#near(row) : undefined) ?? { names: [baseName(row)] }
+      await this.#withoutChanged(view.names)
       const release = await this.#leases.hold(view.names)
       try {
         // A delta that would be too large is not made: then the commit gets a tree of its own.
@@ -71,7 +72,7 @@ export class DiskLayers implements LayerCache {
   }
 
   available(names: readonly string[]): boolean {
-    return this.#files.available(names)
+    return this.#files.available(names) && names.every((name) => this.#files.isAsMade(name))
   }
 
   async restore(commit: string, name: string): Promise<void> {
@@ -82,7 +83,7 @@ export class DiskLayers implements LayerCache {
   async adopt(commit: string, lowers: readonly string[], upper: string): Promise<void> {
     if (lowers.length >= maxLayers || this.#files.deltaOf(commit) !== undefined) return
     const name = deltaName(commit, lowers)
-    await this.#files.writeMark(name, lowers, commit)
+    await this.#files.writeMark(name, lowers, commit, upper)
     crashPoint("layers.deltaMarked")
     await this.#files.place(upper, name, commit)
     this.trim()
@@ -139,6 +140,19 @@ export class DiskLayers implements LayerCache {
     const used = await Promise.all(bases.map(async (name) => ({ name, used: await this.#files.lastUse(name) })))
     const usable = used.filter((base) => base.used > 0).toSorted((a, b) => b.used - a.used)
     return usable.slice(0, basesLookedAt).map(({ name }) => name)
+  }
+
+  /** A layer that somebody else has changed goes, unless a workspace stands on it: then nobody else gets it. */
+  async #withoutChanged(names: readonly string[]): Promise<void> {
+    for (const name of names) {
+      if (this.#files.isAsMade(name) || (await this.#trim.takeAway(name))) continue
+      throw new ObjectDamaged({
+        message: "A cached layer is not as it was made: somebody else has changed it, and a workspace stands on it.",
+        remedy:
+          "Checkpoint or discard the workspaces on it and open again: the layer is then made anew from the store.",
+        object: name
+      })
+    }
   }
 
   /** Makes the first layer of a view when it is not there; whoever asks meanwhile gets the same answer. False when it is too large. */

@@ -13,6 +13,7 @@ import { faultPoint } from "../../src/base/FaultPoint.ts"
 import { currentIdentity, isAlive, type ProcessIdentity } from "../../src/base/ProcessIdentity.ts"
 import { bootId, startTimeOf } from "../../src/workspace/kit/Machine.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
+import { isAsSampled, type Sample, sampleOf } from "./LayerSample.ts"
 
 export interface Mark {
   readonly boot: string | null
@@ -22,6 +23,8 @@ export interface Mark {
   readonly of?: string
   /** Who wrote it. Absent in marks of older versions. */
   readonly maker?: ProcessIdentity
+  /** Some of its entries as they were made. Absent in marks of older versions. */
+  readonly sample?: Sample
 }
 
 const kinds = ["base", "delta"] as const
@@ -122,8 +125,15 @@ export class LayerFiles {
     return path.join(path.dirname(at), `.making-${process.pid}-${start}-${path.basename(name)}`)
   }
 
-  async writeMark(name: string, below: readonly string[], of: string): Promise<void> {
-    const mark: Mark = { boot: this.#boot, below, of, maker: currentIdentity() }
+  /** False when somebody else has changed the layer since it was made, as far as its sample tells. */
+  isAsMade(name: string): boolean {
+    const sample = this.mark(name)?.sample
+    return sample === undefined || isAsSampled(this.at(name), sample)
+  }
+
+  /** `content` is what will be put in the layer's place. */
+  async writeMark(name: string, below: readonly string[], of: string, content: string): Promise<void> {
+    const mark: Mark = { boot: this.#boot, below, of, maker: currentIdentity(), sample: sampleOf(content) }
     const made = this.working(`${name}.ok`)
     await fs.mkdir(path.dirname(made), { recursive: true, mode: 0o700 })
     faultPoint("layers.mark")
@@ -161,7 +171,7 @@ export class LayerFiles {
         await fs.rename(this.at(name), `${made}-stale`)
         await removeTree(`${made}-stale`)
       }
-      await this.writeMark(name, below, of)
+      await this.writeMark(name, below, of, made)
       crashPoint("layers.baseMarked")
       await this.place(made, name, of)
       crashPoint("layers.basePlaced")

@@ -74,12 +74,12 @@ export class LayerTrim {
     // What stands on others goes before them: it was used no later.
     for (const layer of lying.toSorted((a, b) => a.used - b.used || (a.name < b.name ? 1 : -1))) {
       if (bytes <= limit) return
-      if (await this.#takeAway(layer.name)) bytes -= layer.bytes ?? 0
+      if (await this.takeAway(layer.name)) bytes -= layer.bytes ?? 0
     }
   }
 
   /** False when somebody needs the layer. */
-  async #takeAway(name: string): Promise<boolean> {
+  async takeAway(name: string): Promise<boolean> {
     const { files, leases, store } = this.#parts
     const unnamed = async (): Promise<boolean> => {
       const rows = await store.workspaces(["open", "kept", "quarantined"])

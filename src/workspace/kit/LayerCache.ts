@@ -27,7 +27,7 @@ export interface LayerCache {
    * mounted on, by one rename; it is never mounted as an upper again.
    */
   readonly adopt: (commit: string, lowers: readonly string[], upper: string) => Promise<void>
-  /** True when every layer is there and whole. */
+  /** True when every layer is there, whole, and as it was made, as far as that can be told cheaply. */
   readonly available: (names: readonly string[]) => boolean
   /** Makes the base directory `name` of a commit when it is not there. */
   readonly restore: (commit: string, name: string) => Promise<void>

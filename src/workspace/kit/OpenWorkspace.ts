@@ -10,7 +10,7 @@ import type { AuthorityGuard, AuthorityLost } from "../../base/AuthorityGuard.ts
 import { crashPoint } from "../../base/CrashPoint.ts"
 import { newId } from "../../base/Id.ts"
 import { type PathInput, show, type TreePath } from "../../base/PathBytes.ts"
-import { ProcessesRunning, Unavailable, WorkspaceClosed } from "../WorkspaceError.ts"
+import { ObjectDamaged, ProcessesRunning, Unavailable, WorkspaceClosed } from "../WorkspaceError.ts"
 import type {
   Actor,
   Change,
@@ -199,9 +199,23 @@ export class OpenWorkspace {
     }
   }
 
+  /** What somebody took out of a layer below would be captured as if it had been removed here. */
+  #checkLayers(): void {
+    const { layers } = this.#parts
+    if (this.tree.projection !== "overlay" || layers === null || layers.available(this.tree.lowers)) return
+    throw new ObjectDamaged({
+      message:
+        "A cached layer below this workspace is not as it was made: what is captured here could be somebody else's change.",
+      remedy:
+        "Nothing was committed, and the workspace's own files are kept. Copy out what is needed, discard it, and open the branch again.",
+      object: this.tree.lowers.join(":")
+    })
+  }
+
   async #harvesting<R extends object>(
     request: (input: HarvestInput) => Promise<R | { readonly unreadable: readonly string[] }>
   ): Promise<R> {
+    this.#checkLayers()
     let reply = await request(this.tree.harvestInput())
     if ("unreadable" in reply) {
       const spool = await spoolUnreadable(this.tree, reply.unreadable)

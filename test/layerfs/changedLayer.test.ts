@@ -1,0 +1,68 @@
+/** A cached layer that somebody edits behind the store's back. */
+import * as fs from "node:fs"
+import { join } from "node:path"
+import * as Effect from "effect/Effect"
+import { expect, it } from "vitest"
+import { committed, failure, forkOf, ground, run, shell, treeAt, using } from "./projFixture.ts"
+
+const layerOf = (store: string, kind: "base" | "delta"): string => {
+  const at = join(store, "layerfs/cache", kind)
+  const [name] = fs.readdirSync(at).filter((found) => !/\.(?:ok|size|at)$/.test(found))
+  return join(at, name!)
+}
+
+const edits: Readonly<Record<string, (layer: string) => void>> = {
+  "a file in place": (layer) => fs.writeFileSync(join(layer, "f"), "evil"),
+  "the same bytes": (layer) => fs.writeFileSync(join(layer, "f"), "file"),
+  "a mode": (layer) => fs.chmodSync(join(layer, "f"), 0o777),
+  "a new name": (layer) => fs.writeFileSync(join(layer, "added"), "evil"),
+  "a removed name": (layer) => fs.unlinkSync(join(layer, "f")),
+  "a name in a directory": (layer) => fs.renameSync(join(layer, "d/g"), join(layer, "d/h"))
+}
+
+it.each(Object.entries(edits))(
+  "L10 %s changed in a cached base or delta: the layer is made anew before anybody sees it",
+  async (_, edit) => {
+    const { provider, commit, store } = await ground({ f: "file", "d/g": "g" })
+    const look = async (ref: string): Promise<string> =>
+      using(provider, await forkOf(provider, ref), { projection: "overlay" }, (workspace) =>
+        shell(workspace, "find . -type f | sort; cat f d/g; stat -c %a f")
+      )
+    const base = await look(commit)
+    edit(layerOf(store, "base"))
+    expect(await look(commit)).toBe(base)
+    const branch = await forkOf(provider, commit)
+    const head = await using(provider, branch, { projection: "overlay" }, async (workspace) => {
+      await shell(workspace, "echo new > f; mkdir -p d; echo more > d/g")
+      return committed(workspace)
+    })
+    const delta = await look(head)
+    edit(layerOf(store, "delta"))
+    expect(await look(head)).toBe(delta)
+    expect(await look(commit)).toBe(base)
+  }
+)
+
+it("L10 W12 W23 a changed layer on which a workspace stands is given to nobody else, and what a kept one holds is not read through it", async () => {
+  const { provider, commit, store } = await ground({ f: "file", g: "g" })
+  const open = (branch: string) => Effect.scoped(provider.open(branch, { projection: "overlay" }))
+  const branch = await forkOf(provider, commit)
+  const id = await using(provider, branch, { projection: "overlay" }, async (workspace) => {
+    await shell(workspace, "echo kept > f")
+    fs.unlinkSync(join(layerOf(store, "base"), "g"))
+    expect(await failure(open(await forkOf(provider, commit)))).toMatchObject({
+      _tag: "ObjectDamaged",
+      remedy: expect.stringContaining("made anew")
+    })
+    expect(await failure(workspace.checkpoint())).toMatchObject({ _tag: "ObjectDamaged" })
+    return workspace.id
+  })
+  expect((await run(provider.branch(branch))).head).toBe(commit)
+  expect((await run(provider.left)).map((left) => left.id)).toEqual([id])
+  // Through the changed layer, g would look removed.
+  expect(await failure(provider.recover(id))).toMatchObject({ _tag: "WorkspaceUnreadable" })
+  expect((await run(provider.left)).map((left) => left.id)).toEqual([id])
+  await run(provider.discardLeft(id, "test"))
+  await run(open(await forkOf(provider, commit)))
+  expect(await treeAt(provider, commit)).toEqual({ f: "file", g: "g" })
+})
