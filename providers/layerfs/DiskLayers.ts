@@ -85,7 +85,7 @@ export class DiskLayers implements LayerCache {
     const name = deltaName(commit, lowers)
     await this.#files.writeMark(name, lowers, commit, upper)
     crashPoint("layers.deltaMarked")
-    await this.#files.place(upper, name, commit)
+    await this.#files.place(upper, name, lowers, commit)
     this.trim()
   }
 

@@ -142,11 +142,12 @@ export class LayerFiles {
     await fs.rename(made, this.markAt(name))
   }
 
-  /** Another process may have been first: its directory shows the same. */
-  async place(made: string, name: string, of: string): Promise<void> {
+  /** Another process may have been first: its directory shows the same, and the mark gets its sample. */
+  async place(made: string, name: string, below: readonly string[], of: string): Promise<void> {
     faultPoint("layers.place")
-    await fs.rename(made, this.at(name)).catch((error: NodeJS.ErrnoException) => {
+    await fs.rename(made, this.at(name)).catch(async (error: NodeJS.ErrnoException) => {
       if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error
+      await this.writeMark(name, below, of, this.at(name))
     })
     if (!name.startsWith("delta/")) return
     const hint = this.working(`${name}.at`)
@@ -173,7 +174,7 @@ export class LayerFiles {
       }
       await this.writeMark(name, below, of, made)
       crashPoint("layers.baseMarked")
-      await this.place(made, name, of)
+      await this.place(made, name, below, of)
       crashPoint("layers.basePlaced")
       return true
     } finally {

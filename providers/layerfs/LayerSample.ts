@@ -16,8 +16,17 @@ export type Sample = readonly (readonly [path: string, look: string])[]
 const directories = 8
 const files = 8
 
+const orUndefined = <A>(read: () => A): A | undefined => {
+  try {
+    return read()
+  } catch {
+    return undefined
+  }
+}
+
+/** Empty where nothing is, or nobody may look. */
 const look = (layer: string, at: string): string => {
-  const stat = fs.lstatSync(path.join(layer, at), { bigint: true, throwIfNoEntry: false })
+  const stat = orUndefined(() => fs.lstatSync(path.join(layer, at), { bigint: true }))
   if (stat === undefined) return ""
   return `${stat.ino} ${at === "" ? stat.mtimeNs : stat.ctimeNs} ${stat.size} ${stat.mode}`
 }
@@ -31,15 +40,19 @@ export const sampleOf = (layer: string): Sample => {
   const seen: string[] = []
   for (let at = waiting.shift(); at !== undefined && found.length < directories; at = waiting.shift()) {
     found.push(at)
-    const entries = fs.readdirSync(path.join(layer, at), { withFileTypes: true })
+    const entries = orUndefined(() => fs.readdirSync(path.join(layer, at), { withFileTypes: true })) ?? []
     for (const entry of entries.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
       if (!isText(entry.name)) continue
       if (entry.isDirectory()) waiting.push(path.join(at, entry.name))
-      else if (seen.length < files) seen.push(path.join(at, entry.name))
+      // Whiteouts are names of one inode, some of them in a directory that goes when the workspace does: their ctime changes then.
+      else if ((entry.isFile() || entry.isSymbolicLink()) && seen.length < files) seen.push(path.join(at, entry.name))
     }
   }
   return [...found, ...seen].map((at) => [at, look(layer, at)])
 }
 
+const inodeOf = (looked: string | undefined): string => looked?.split(" ")[0] ?? ""
+
+/** Of another directory of the same name, which lost the race for the place, the sample says nothing. */
 export const isAsSampled = (layer: string, sample: Sample): boolean =>
-  sample.every(([at, looked]) => look(layer, at) === looked)
+  inodeOf(sample[0]?.[1]) !== inodeOf(look(layer, "")) || sample.every(([at, looked]) => look(layer, at) === looked)
