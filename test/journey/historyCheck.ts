@@ -129,8 +129,11 @@ const leftInStore = (options: HistoryOptions, db: Database): string[] => {
     const directory = join(root, "cache", kind)
     const names = existsSync(directory) ? readdirSync(directory) : []
     for (const name of names) {
-      const layer = name.endsWith(".ok") ? name.slice(0, -3) : name
-      if (layer.startsWith(".") || !names.includes(layer) || !names.includes(`${layer}.ok`))
+      // A hint names a delta of a commit; a mark and a size belong to a layer.
+      const [, commit] = /^(.+)\.at$/.exec(name) ?? []
+      const isDelta = (other: string): boolean => other.startsWith(`${commit}.`) && !/\.(?:ok|size|at)$/.test(other)
+      const layer = commit === undefined ? name.replace(/\.(?:ok|size)$/, "") : (names.find(isDelta) ?? "")
+      if (layer === "" || layer.startsWith(".") || !names.includes(layer) || !names.includes(`${layer}.ok`))
         faults.push(`cache/${kind}/${name} is left`)
     }
   }
