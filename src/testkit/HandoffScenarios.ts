@@ -4,16 +4,16 @@
  */
 import assert from "node:assert/strict"
 import { execFileSync } from "node:child_process"
-import { writeFileSync } from "node:fs"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { sha256 } from "../base/Digest.ts"
 import { type Candidate, identity } from "../workspace/Candidate.ts"
 import { fullProfile } from "../workspace/TreeDigest.ts"
 import { type Files, writeFiles } from "./SourceFiles.ts"
-import { comparedBy, differences, digestOf } from "./TreeLook.ts"
+import { comparedBy, differences, digestOf, lookAt } from "./TreeLook.ts"
 import type { WorkspaceScenario } from "./WorkspaceConformance.ts"
-import { git } from "./WorkspaceNeeds.ts"
+import { git, tool } from "./WorkspaceNeeds.ts"
 import { committed, headOf, inside, lookAtRef, noteDigest, textAt, type WorkspaceScene } from "./WorkspaceScene.ts"
 
 const environment = sha256("the environment of the finder")
@@ -196,6 +196,60 @@ export const handoffScenarios: readonly WorkspaceScenario[] = [
       const by = comparedBy(scene.manifest, receipt)
       assert.deepEqual(differences(tree, await lookAtRef(scene, receipt.commit), by), [])
       assert.equal((await scene.run(scene.provider.commit(id))).root, receipt.root)
+    }
+  },
+  {
+    rules: ["K4", "W16", "L15"],
+    name: "an archive is the tree with its times and links, for any tar, and a target that is there already is refused and kept",
+    needs: [tool("tar", "--version")],
+    body: async (scene) => {
+      const { branch } = await scene.branchOn(files)
+      await scene.using(branch, async (workspace) => {
+        await inside(scene, workspace, "mkdir -p deep/empty && ln -s ../src deep/link && truncate -s 100000 deep/hole")
+        await committed(scene, workspace)
+      })
+      const target = join(scene.directory("archives"), "state.tar")
+      await scene.run(scene.provider.exportTar(branch, target))
+      const unpacked = scene.directory("unpacked")
+      execFileSync("tar", ["-xpf", target, "-C", unpacked])
+      assert.deepEqual(differences(await lookAtRef(scene, branch), lookAt(unpacked), comparedBy(scene.manifest)), [])
+      const before = readFileSync(target)
+      await scene.refused("EXPORT_REFUSED", scene.provider.exportTar(branch, target))
+      assert.ok(readFileSync(target).equals(before))
+      await scene.refused("REF_NOT_FOUND", scene.provider.exportTar("cmt_none", `${target}.none`))
+      assert.equal(existsSync(`${target}.none`), false)
+    }
+  },
+  {
+    rules: ["K4", "L13"],
+    name: "a bundle carries a state to another store with its id and its tree, and a damaged one brings nothing; or bundles are refused by name",
+    body: async (scene) => {
+      const { branch } = await scene.branchOn(files)
+      const { commit } = await scene.using(branch, async (workspace) => {
+        await inside(scene, workspace, "echo more > src/more && chmod 700 src/more")
+        return committed(scene, workspace)
+      })
+      const target = join(scene.directory("bundles"), "state")
+      const made = await Effect.runPromise(Effect.result(scene.provider.exportBundle({ ref: commit, target })))
+      if (made._tag === "Failure") {
+        await scene.refused("UNSUPPORTED", scene.provider.exportBundle({ ref: commit, target }))
+        await scene.refused("UNSUPPORTED", scene.provider.importBundle({ source: target }))
+        return assert.equal(existsSync(target), false)
+      }
+      const other = await scene.another()
+      const cut = `${target}.cut`
+      writeFileSync(cut, readFileSync(target).subarray(0, made.success.bytes - 100))
+      await scene.refused("BUNDLE_REFUSED", other.importBundle({ source: cut }))
+      await scene.refused("REF_NOT_FOUND", other.commit(commit))
+      const receipt = await scene.run(other.importBundle({ source: target }))
+      assert.equal(receipt.commit, commit)
+      const [here, there] = [
+        await scene.run(scene.provider.candidate(commit, { environment, parent: null })),
+        await scene.run(other.candidate(commit, { environment, parent: null }))
+      ]
+      assert.deepEqual([there.treeDigest, there.root], [here.treeDigest, here.root])
+      assert.equal((await scene.run(other.importBundle({ source: target }))).commits, 0)
+      assert.equal((await scene.run(other.verify())).ok, true)
     }
   }
 ]

@@ -57,6 +57,8 @@ export interface WorkspaceScene {
   /** Closes the provider and opens it again, with another opening when one is given. */
   readonly reopen: (as?: OpenProvider) => Promise<void>
   readonly close: () => Promise<void>
+  /** The provider over another store, open until the scenario ends. */
+  readonly another: () => Promise<WorkspaceProvider>
   /** A fresh directory beside the store. */
   readonly directory: (name: string) => string
   /** A branch to work on, of these files or of a source that is there already. */
@@ -145,6 +147,13 @@ export const openWorkspaceScene = async (
       await open(as)
     },
     close,
+    another: async () => {
+      const elsewhere = await under.create()
+      ends.push(elsewhere.remove)
+      const apartScope = await Effect.runPromise(Scope.make())
+      ends.push(() => Effect.runPromise(Scope.close(apartScope, Exit.void)))
+      return Effect.runPromise(Scope.provide(elsewhere.open, apartScope))
+    },
     directory,
     branchOn: async (files) => {
       const source = typeof files === "string" ? files : directory("source")
