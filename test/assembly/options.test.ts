@@ -13,6 +13,7 @@ import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { afterEach, assert, beforeEach, test } from "vitest"
+import { Assembly } from "../../src/assembly/Assembly.ts"
 import { makeRegistry, providerName } from "../../src/assembly/Registry.ts"
 import { storeDirectory } from "../../src/assembly/StoreDefault.ts"
 import { sha256 } from "../../src/base/Digest.ts"
@@ -166,4 +167,27 @@ test("W15 C56 the standard preset takes the store's caps as sizes: a wrong one o
   const stats = Effect.flatMap(Workspaces, (workspaces) => workspaces.stats)
   const { quota } = await Effect.runPromise(Effect.provide(stats, live))
   assert.deepEqual(quota, { storeBytes: 67_108_864, projectBytes: 1000 })
+})
+
+test("W15 P3 P4 the standard preset takes a limit for cached layers and the size of a pool, hands both to LayerFS, and its read-back names the pool", async () => {
+  const store = join(place, "projections")
+  for (const wrong of [
+    { cacheLimit: "4GB" },
+    { warmPool: -1 },
+    { warmPool: 1.5 },
+    { warmPool: "2" },
+    { warmPool: 65 }
+  ]) {
+    const error = await Effect.runPromise(
+      Effect.flip(Effect.provide(Effect.void, standard({ store, ...(wrong as object) })))
+    )
+    assert.deepInclude(error, { _tag: "PresetOptionsError", option: Object.keys(wrong)[0]! })
+  }
+  assert.equal(existsSync(store), false)
+  const read = Effect.gen(function* () {
+    const { cache, pool } = yield* (yield* Workspaces).stats
+    return [cache?.limitBytes, pool?.size, (yield* Assembly).read().pools]
+  })
+  const live = standard({ store, cacheLimit: "1 GiB", warmPool: 1 })
+  assert.deepEqual(await Effect.runPromise(Effect.provide(read, live)), [2 ** 30, 1, ["layerfs: 1 warm holders"]])
 })

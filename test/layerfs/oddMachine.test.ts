@@ -4,6 +4,7 @@ import { once } from "node:events"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { runAsUser } from "./asUser.ts"
+import { remedyForNamespaces } from "../../src/workspace/kit/Machine.ts"
 import { scratch } from "./projFixture.ts"
 import { oneFile } from "../oneFile.ts"
 
@@ -103,6 +104,23 @@ describe.skipIf(!root)("W2 a machine without", () => {
       remedy: expect.stringContaining("read-write")
     })
   })
+})
+
+it("W2 each setting that forbids user namespaces has a remedy of its own; AppArmor's is named where it alone forbids", async () => {
+  const only = (file: string, value: string) => (asked: string) => (asked.endsWith(file) ? `${value}\n` : undefined)
+  const remedies = [
+    remedyForNamespaces(only("/max_user_namespaces", "0"), true),
+    remedyForNamespaces(only("/unprivileged_userns_clone", "0"), true),
+    remedyForNamespaces(only("/apparmor_restrict_unprivileged_userns", "1"), true),
+    remedyForNamespaces(() => undefined, true),
+    remedyForNamespaces(() => undefined, false)
+  ]
+  expect(new Set(remedies).size).toBe(5)
+  expect(remedies[2]).toMatch(/AppArmor.*apparmor_restrict_unprivileged_userns=0/)
+  expect(remedies[3]).toMatch(/container.*seccomp/)
+  // A setting that allows says nothing.
+  const allowed = remedyForNamespaces((file) => (file.includes("apparmor") ? "0" : "15000"), false)
+  expect(allowed).toBe(remedies[4])
 })
 
 describe("W2 a machine that is only unusual", () => {

@@ -120,6 +120,48 @@ const namespaced = (tools: Tools): readonly [string, ...string[]] => [
   "--kill-child"
 ]
 
+/** What may forbid user namespaces, by the setting that says so; the first one that does is named. */
+const forbidding: readonly { readonly file: string; readonly forbids: string; readonly remedy: string }[] = [
+  {
+    file: "/proc/sys/user/max_user_namespaces",
+    forbids: "0",
+    remedy: "Allow them: sysctl user.max_user_namespaces above 0, for example 15000."
+  },
+  {
+    file: "/proc/sys/kernel/unprivileged_userns_clone",
+    forbids: "0",
+    remedy: "Allow them to ordinary users: sysctl kernel.unprivileged_userns_clone=1."
+  },
+  {
+    file: "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+    forbids: "1",
+    remedy:
+      "AppArmor restricts them: load a profile with `userns,` for the Node program, or sysctl kernel.apparmor_restrict_unprivileged_userns=0."
+  }
+]
+
+const isContainer = (): boolean => ["/.dockerenv", "/run/.containerenv"].some((file) => fs.existsSync(file))
+
+/** What to do about user namespaces that were refused; `read` gives a setting, undefined where there is none. */
+export const remedyForNamespaces = (
+  read: (file: string) => string | undefined,
+  inContainer: boolean = isContainer()
+): string => {
+  const known = forbidding.find(({ file, forbids }) => read(file)?.trim() === forbids)
+  if (known !== undefined) return known.remedy
+  return inContainer
+    ? "This is a container that refuses unshare(2) or mount(2): run it with a seccomp profile that allows them (Docker: --security-opt seccomp=unconfined, --security-opt apparmor=unconfined)."
+    : "Allow them: sysctl user.max_user_namespaces above 0, kernel.unprivileged_userns_clone=1, and an AppArmor or SELinux policy that permits them."
+}
+
+const setting = (file: string): string | undefined => {
+  try {
+    return fs.readFileSync(file, "utf8")
+  } catch {
+    return undefined
+  }
+}
+
 const tryNamespaces = async (tools: Tools): Promise<readonly Missing[]> => {
   const namespaces = namespaced(tools)
   const bare = await run([...namespaces, "true"])
@@ -127,8 +169,7 @@ const tryNamespaces = async (tools: Tools): Promise<readonly Missing[]> => {
     return [
       {
         what: `unprivileged user namespaces (${complaint(bare.stderr)})`,
-        remedy:
-          "Allow them: sysctl user.max_user_namespaces above 0, kernel.unprivileged_userns_clone=1, and an AppArmor profile that permits userns."
+        remedy: remedyForNamespaces(setting)
       }
     ]
   }
