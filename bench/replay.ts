@@ -12,6 +12,7 @@ import { openReflink } from "../providers/reflink/index.ts"
 import { sha256 } from "../src/base/Digest.ts"
 import type { Workspace, WorkspaceProvider } from "../src/workspace/WorkspaceProvider.ts"
 import { lackOf, loopImage } from "../test/reflink/loopImage.ts"
+import { ByHand } from "./by-hand.ts"
 import type { BenchOptions } from "./main.ts"
 import { command, timed } from "./measure.ts"
 import { forkOf, openWorkspace, withProvider } from "./provider.ts"
@@ -19,7 +20,8 @@ import { figures, type Row, type Skipped } from "./report.ts"
 import { generateTree } from "./tree.ts"
 import { joined, verdict } from "./workspace.ts"
 
-const grounds = ["worktree", "layerfs", "reflink"] as const
+/** `byHand` is no provider: plain git, against which the providers are held. */
+const grounds = ["byHand", "worktree", "layerfs", "reflink"] as const
 type Ground = (typeof grounds)[number]
 
 interface Cell {
@@ -41,17 +43,23 @@ const run = async (workspace: Workspace, text: string): Promise<void> => {
   if (exitCode !== 0) throw new Error(`a step ended with ${exitCode}: ${stderr.text.split("\n", 1)[0]}`)
 }
 
+/** What a round writes. */
+const writesOf = (number: number, round: number): ReadonlyMap<string, string> =>
+  new Map([0, 1, 2].map((file) => [`work/src/f${file}.txt`, `branch ${number} round ${round} file ${file}\n`]))
+
+const digestOf = async (provider: WorkspaceProvider, ref: string): Promise<string> => {
+  const environment = sha256("bench")
+  const { treeDigest, profile } = await Effect.runPromise(provider.candidate(ref, { environment, parent: null }))
+  return `${profile} ${treeDigest}`
+}
+
 /** Files are edited, built and tested, kept; one more round upon that; the end is a candidate. */
 const attempt = async (provider: WorkspaceProvider, commit: string, number: number): Promise<string> => {
   const branch = await forkOf(provider, commit)
   const { workspace, close } = await openWorkspace(provider, branch)
   try {
     for (const round of [1, 2]) {
-      for (let file = 0; file < 3; file += 1) {
-        await Effect.runPromise(
-          workspace.write(`work/src/f${file}.txt`, `branch ${number} round ${round} file ${file}\n`)
-        )
-      }
+      for (const [path, text] of writesOf(number, round)) await Effect.runPromise(workspace.write(path, text))
       await run(workspace, "sh work/build.sh")
       await run(workspace, "sh work/test.sh")
       const saved = await Effect.runPromise(workspace.checkpoint({ message: `round ${round}` }))
@@ -60,9 +68,7 @@ const attempt = async (provider: WorkspaceProvider, commit: string, number: numb
   } finally {
     await close()
   }
-  const environment = sha256("bench")
-  const { treeDigest, profile } = await Effect.runPromise(provider.candidate(branch, { environment, parent: null }))
-  return `${profile} ${treeDigest}`
+  return digestOf(provider, branch)
 }
 
 /** Compiles each source to a file of its digests, and links them; both keep what they made beside the sources. */
@@ -78,6 +84,8 @@ for f in work/src/*.txt; do grep -q "$(sha256sum < "$f" | cut -c 1-64)" work/out
 const makeSource = async (target: string, options: BenchOptions): Promise<void> => {
   generateTree(target, { seed: options.seed, files: options.files, bytes: options.bytes })
   mkdirSync(join(target, "work/src"), { recursive: true })
+  // Git knows no empty directory.
+  writeFileSync(join(target, "work/src/f0.txt"), "base\n")
   writeFileSync(join(target, "work/build.sh"), build)
   writeFileSync(join(target, "work/test.sh"), test)
   writeFileSync(join(target, ".gitignore"), "node_modules\nwork/out\n")
@@ -85,22 +93,22 @@ const makeSource = async (target: string, options: BenchOptions): Promise<void> 
 
 interface Open {
   readonly ground: Ground
-  readonly provider: WorkspaceProvider
-  readonly commit: string
+  readonly durability: string
+  /** Works on a branch of its own, and tells what it came to. */
+  readonly attempt: (number: number) => Promise<string>
+  /** What that stands for in all of them alike; nothing to do where `attempt` says it already. */
+  readonly end?: (came: string) => Promise<string>
 }
 
 /** One run of a cell: seconds, and what its branches came to. */
-const runCell = async (
-  { provider, commit }: Open,
-  { workers, branches }: Cell
-): Promise<[seconds: number, ends: Ends]> => {
+const runCell = async ({ attempt, end }: Open, { workers, branches }: Cell): Promise<[seconds: number, ends: Ends]> => {
   const ends: Ends = new Map()
   let next = 0
   const worker = async (): Promise<void> => {
-    for (let number = next++; number < branches; number = next++)
-      ends.set(number, await attempt(provider, commit, number))
+    for (let number = next++; number < branches; number = next++) ends.set(number, await attempt(number))
   }
   const [ms] = await timed(() => Promise.all(Array.from({ length: workers }, worker)))
+  if (end !== undefined) for (const [number, came] of ends) ends.set(number, await end(came))
   return [ms / 1000, ends]
 }
 
@@ -123,15 +131,12 @@ const cellRows = async (cell: Cell, opened: readonly Open[], options: BenchOptio
       }
     }
   }
-  const durabilities = new Map<Ground, string>()
-  for (const { ground, provider } of opened) {
-    durabilities.set(ground, (await Effect.runPromise(provider.manifest)).durability)
-  }
-  const base = samples.get("worktree")
-  return opened.flatMap(({ ground }): Row[] => {
+  const base = samples.get("byHand")
+  const level = opened.find(({ ground }) => ground === "byHand")?.durability
+  return opened.flatMap(({ ground, durability }): Row[] => {
     const own = samples.get(ground)!
     if (own.length === 0) throw new Error(`${ground}: ${[...faults.get(ground)!][0] ?? "no run"}`)
-    const isRanked = ground !== "worktree" && durabilities.get(ground) === durabilities.get("worktree")
+    const isRanked = ground !== "byHand" && durability === level
     const { correct, note } = verdict(faults.get(ground)!)
     return [
       {
@@ -139,11 +144,13 @@ const cellRows = async (cell: Cell, opened: readonly Open[], options: BenchOptio
         unit: "s",
         ours: figures(own),
         yardstick:
-          isRanked && base !== undefined && base.length > 0 ? { name: "warm worktree", ...figures(base) } : null,
+          isRanked && base !== undefined && base.length > 0
+            ? { name: "warm worktree by hand", ...figures(base) }
+            : null,
         peers: {},
         correct,
         note: joined(
-          `${cell.workers} workers, ${cell.branches} branches, two rounds of edit, build, test and checkpoint each; durability ${durabilities.get(ground)}`,
+          `${cell.workers} workers, ${cell.branches} branches, two rounds of edit, build, test and checkpoint each; durability ${durability}`,
           note
         )
       }
@@ -169,8 +176,10 @@ const withGrounds = async (
   const opened: Open[] = []
   const warm = async (ground: Ground, provider: WorkspaceProvider, from: string): Promise<void> => {
     const { commit } = await Effect.runPromise(provider.importDirectory({ source: from }))
-    await attempt(provider, commit, -1)
-    opened.push({ ground, provider, commit })
+    const own = (number: number) => attempt(provider, commit, number)
+    await own(-1)
+    const { durability } = await Effect.runPromise(provider.manifest)
+    opened.push({ ground, durability, attempt: own })
   }
   const lack = lackOf("btrfs")
   const image = lack === null ? loopImage("btrfs", { bytes: 16 * 2 ** 30 }) : undefined
@@ -178,6 +187,16 @@ const withGrounds = async (
   try {
     await withProvider(openGitWorktree({ store: join(scratch, "replay-git") }), (worktrees) =>
       withProvider(openLayerFs({ store: join(scratch, "replay-layerfs") }), async (layerfs) => {
+        const byHand = new ByHand(scratch)
+        await byHand.prepare(source)
+        const rounds = (number: number) => [writesOf(number, 1), writesOf(number, 2)]
+        await byHand.attempt(rounds(-1))
+        opened.push({
+          ground: "byHand",
+          durability: "full",
+          attempt: (number) => byHand.attempt(rounds(number)),
+          end: (came) => byHand.end(came, layerfs, (ref) => digestOf(layerfs, ref))
+        })
         await warm("worktree", worktrees, repository)
         await warm("layerfs", layerfs, source)
         if (image === undefined) return use(opened, missing)
