@@ -163,8 +163,7 @@ export const workspacesOf = (name: WorkspaceKind, { worker, fuzz, parent }: Kind
       const disk = parent === undefined ? diskOf(name) : { path: parent, remove: () => undefined }
       const root = realpathSync(mkdtempSync(join(disk.path, "coppice-conformance-")))
       return placeIn(root, kind, worker, async () => {
-        await removeTree(root)
-        disk.remove()
+        await removeTree(root).finally(disk.remove)
       })
     },
     // A full btrfs ends the process (docs/gaps/RL2).
