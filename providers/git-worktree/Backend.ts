@@ -126,8 +126,12 @@ class Backend {
         }
       }
       for (const name of readdirSync(this.#merging)) await removeTree(join(this.#merging, name))
-      for (const project of projectsIn(this.#projects)) if (isUntidy(project)) await tidy(project, this.#flush)
+      await this.#tidyAll()
     })
+  }
+
+  async #tidyAll(): Promise<void> {
+    for (const project of projectsIn(this.#projects)) if (isUntidy(project)) await tidy(project, this.#flush)
   }
 
   async #removeOrphan(directory: string, record: WorktreeRecord): Promise<void> {
@@ -341,7 +345,9 @@ class Backend {
     return mergeStates(this.#project(input.ours), input, join(this.#merging, newId("operation")))
   }
 
+  /** What was dropped goes first, where nobody is at it: it must not count against what comes next. */
   async storedBytes(): Promise<number> {
+    if (projectsIn(this.#projects).some(isUntidy)) await this.#locks.ifFree("projects", () => this.#tidyAll())
     return projectsIn(this.#projects).reduce((sum, { directory }) => sum + bytesBelow(directory), 0)
   }
 }

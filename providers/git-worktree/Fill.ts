@@ -20,7 +20,7 @@ import { lstat } from "../../src/workspace/kit/Harvest.ts"
 import { blobs, damaged } from "./Blobs.ts"
 import { type IndexEntry, writeIndex } from "./GitIndex.ts"
 import { type GitState, isId } from "./GitState.ts"
-import { bringObjects, lackingIn } from "./Inside.ts"
+import { bringObjects, lackingInside } from "./Inside.ts"
 import type { Project } from "./Project.ts"
 import type { KeptFile, KeptGit } from "./States.ts"
 
@@ -97,7 +97,7 @@ export const fillGitDirectory = async (project: Project, state: GitState, gitDir
   await bringObjects(project, state, gitDirectory)
   // What the user's repository has dropped meanwhile would make every look at all references fail.
   const ids = [...new Set([...state.refs.values()].filter((value) => isId(value)))]
-  const gone = new Set(await lackingIn(gitDirectory, ids))
+  const gone = new Set(await lackingInside(project, gitDirectory, ids))
   const packed = [...state.refs].filter(([, value]) => isId(value) && !gone.has(value))
   packed.sort(([a], [b]) => (a < b ? -1 : 1))
   const lines = packed.map(([name, id]) => `${id} ${name}\n`).join("")

@@ -144,7 +144,10 @@ export const git = async (
 }
 
 /** The same as text without the last line feed; undefined when git says no. */
-export const ask = async (args: readonly string[], options: GitOptions = {}): Promise<string | undefined> => {
+export const ask = async (
+  args: readonly string[],
+  options: GitOptions & { readonly input?: string } = {}
+): Promise<string | undefined> => {
   try {
     return (await git(args, options)).toString("utf8").replace(/\n$/, "")
   } catch (error) {

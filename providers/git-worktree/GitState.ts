@@ -90,20 +90,30 @@ export const readFiles = (directory: string): readonly GitFile[] =>
     return file === undefined ? [] : [{ path, ...file }]
   })
 
+/** What git takes for a reference's name (git-check-ref-format(1)). Whatever else an attempt wrote there would name a file when it is made anew. */
+const isReference = (name: string): boolean =>
+  // oxlint-disable-next-line no-control-regex
+  /^refs\/[^\0-\x20\x7f~^:?*[\\]+$/.test(name) && !/\.\.|\/\/|\/\.|\/$|\.lock(?:\/|$)/.test(name)
+
+const isRefValue = (value: string): boolean =>
+  isId(value) || (value.startsWith("ref: ") && isReference(value.slice("ref: ".length)))
+
 const valueOf = (text: string): string | undefined => {
   const value = text.trim()
-  return isId(value) || value.startsWith("ref: ") ? value : undefined
+  return isRefValue(value) ? value : undefined
 }
 
 const readRefs = (directory: string): ReadonlyMap<string, string> => {
   const refs = new Map<string, string>()
   for (const line of readPlain(directory, "packed-refs")?.bytes.toString("latin1").split("\n") ?? []) {
     const space = line.indexOf(" ")
-    if (isId(line.slice(0, space))) refs.set(line.slice(space + 1), line.slice(0, space))
+    const name = line.slice(space + 1)
+    if (isId(line.slice(0, space)) && isReference(name)) refs.set(name, line.slice(0, space))
   }
   for (const path of filesBelow(directory, "refs")) {
     const value = valueOf(readPlain(directory, path)?.bytes.toString("latin1") ?? "")
-    if (value !== undefined && !path.endsWith(".lock")) refs.set(Buffer.from(path, "utf8").toString("latin1"), value)
+    const name = Buffer.from(path, "utf8").toString("latin1")
+    if (value !== undefined && isReference(name)) refs.set(name, value)
   }
   return refs
 }
@@ -112,7 +122,7 @@ const readRefs = (directory: string): ReadonlyMap<string, string> => {
 const readHead = (directory: string): string | undefined => {
   const at = join(directory, "HEAD")
   try {
-    if (lstatSync(at).isSymbolicLink()) return `ref: ${readlinkSync(at)}`
+    if (lstatSync(at).isSymbolicLink()) return valueOf(`ref: ${readlinkSync(at)}`)
   } catch {
     return undefined
   }
@@ -187,6 +197,7 @@ export const stateFrom = (
     .split("\n")
     .filter((line) => line !== "")
     .map((line) => [line.slice(0, line.indexOf(" ")), line.slice(line.indexOf(" ") + 1)] as const)
+    .filter(([name, value]) => isReference(name) && isRefValue(value))
   const index = kept.get("index")
   return {
     head: textOf("head"),

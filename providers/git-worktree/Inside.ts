@@ -9,7 +9,7 @@ import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { show } from "../../src/base/PathBytes.ts"
 import { Unavailable } from "../../src/workspace/WorkspaceError.ts"
 import { flushRepository } from "./Durable.ts"
-import { git, pipeGit, type GitOptions } from "./Git.ts"
+import { ask, git, pipeGit, type GitOptions } from "./Git.ts"
 import type { IndexEntry } from "./GitIndex.ts"
 import { type GitState, isId, loggedIds, readGitDirectory } from "./GitState.ts"
 import { openInside, type Project } from "./Project.ts"
@@ -49,6 +49,18 @@ const lacking = async (ids: readonly string[], options: GitOptions): Promise<rea
 
 export const lackingIn = (gitDir: string, ids: readonly string[]): Promise<readonly string[]> =>
   lacking(ids, { gitDir })
+
+/** The objects of a git directory that an attempt wrote, and those that it borrows, under a repository of ours: its configuration may be anything. */
+const objectsOf = (project: Project, gitDirectory: string): GitOptions => ({
+  gitDir: project.states,
+  env: { GIT_OBJECT_DIRECTORY: join(gitDirectory, "objects") }
+})
+
+export const lackingInside = (
+  project: Project,
+  gitDirectory: string,
+  ids: readonly string[]
+): Promise<readonly string[]> => lacking(ids, objectsOf(project, gitDirectory))
 
 /** Every id that the state of a git directory names. */
 const namedIds = (state: GitState): ReadonlySet<string> =>
@@ -93,16 +105,40 @@ export const keepObjects = async (project: Project, gitDirectory: string, flush:
   await openInside(project)
   const wanted = await lacking(ids, { gitDir: project.inside })
   if (wanted.length === 0) return
-  await pipeGit(
-    {
-      args: ["pack-objects", "--stdout", "-q", "--delta-base-offset"],
-      // The repository is ours, the objects are theirs: see this file's promise.
-      options: { gitDir: project.states, env: { GIT_OBJECT_DIRECTORY: objects } },
-      input: `${wanted.join("\n")}\n`
-    },
-    { args: ["index-pack", "--stdin"], options: { gitDir: project.inside, settings: flushed(flush) } }
-  )
+  await takeOver(project, gitDirectory, wanted, flush)
   crashPoint("gitWorktree.keep.inside")
+}
+
+/** Objects that cannot be read are left: a file that a killed git or a full disk left is none, and must not keep the rest from being kept. */
+const takeOver = async (
+  project: Project,
+  gitDirectory: string,
+  ids: readonly string[],
+  flush: boolean
+): Promise<void> => {
+  const options = objectsOf(project, gitDirectory)
+  try {
+    await pipeGit(
+      {
+        args: ["pack-objects", "--stdout", "-q", "--delta-base-offset"],
+        options,
+        input: `${ids.join("\n")}\n`
+      },
+      { args: ["index-pack", "--stdin"], options: { gitDir: project.inside, settings: flushed(flush) } }
+    )
+  } catch (error) {
+    if (!(error instanceof Unavailable) || error.what !== "git pack-objects") throw error
+    if (ids.length > 1) {
+      const half = ids.length >> 1
+      await takeOver(project, gitDirectory, ids.slice(0, half), flush)
+      await takeOver(project, gitDirectory, ids.slice(half), flush)
+    } else if (await canBeRead(ids[0]!, options)) throw error
+  }
+}
+
+const canBeRead = async (id: string, options: GitOptions): Promise<boolean> => {
+  const read = await ask(["cat-file", "--batch"], { ...options, input: `${id}\n` })
+  return read !== undefined && !read.endsWith(" missing")
 }
 
 /** Objects of the user's repository that only his index names: it may drop them when he commits. */
@@ -139,7 +175,7 @@ const otherIds = (): Unavailable =>
 /** Brings to a git directory of ours what its state names and what it does not reach. */
 export const bringObjects = async (project: Project, state: GitState, gitDirectory: string): Promise<void> => {
   if (!existsSync(project.inside)) return
-  const missing = await lacking([...namedIds(state)], { gitDir: gitDirectory })
+  const missing = await lackingInside(project, gitDirectory, [...namedIds(state)])
   const away = new Set(await lacking(missing, { gitDir: project.inside }))
   const wanted = missing.filter((id) => !away.has(id))
   if (wanted.length === 0) return
@@ -149,7 +185,10 @@ export const bringObjects = async (project: Project, state: GitState, gitDirecto
       options: { gitDir: project.inside },
       input: `${wanted.join("\n")}\n--not\n${project.base}\n`
     },
-    { args: ["index-pack", "--stdin"], options: { gitDir: gitDirectory, settings: ["core.fsync=none"] } }
+    {
+      args: ["index-pack", "--stdin"],
+      options: { ...objectsOf(project, gitDirectory), settings: ["core.fsync=none"] }
+    }
   )
 }
 

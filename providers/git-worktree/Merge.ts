@@ -3,7 +3,7 @@
  * Promise: text by lines up to 1 MiB, renames followed; a time never conflicts, equal bytes never conflict, a mode merges apart from the
  * content, an empty directory is merged like an entry; every conflict is told, and then nothing else. Rules: W10, K2, GW2; 04 L4.
  */
-import { closeSync, mkdirSync, openSync, writeSync } from "node:fs"
+import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs"
 import { join } from "node:path"
 import { compare, type TreePath } from "../../src/base/PathBytes.ts"
 import type { KeptEntry } from "../../src/workspace/kit/CommitTree.ts"
@@ -231,15 +231,14 @@ const changesOf = async (plan: Plan, options: GitOptions, states: string, scratc
 /** `scratch` does not exist; it is gone when the merge has failed, was in conflict, or is `done`. */
 export const mergeStates = async (project: Project, input: MergeInput, scratch: string): Promise<Merged> => {
   const done = (): Promise<void> => removeTree(scratch)
-  mkdirSync(join(scratch, "objects"), { recursive: true, mode: 0o700 })
+  mkdirSync(join(scratch, "objects/info"), { recursive: true, mode: 0o700 })
   try {
+    // Not by GIT_ALTERNATE_OBJECT_DIRECTORIES, which a colon in the store's path would cut in two.
+    writeFileSync(join(scratch, "objects/info/alternates"), `${join(project.states, "objects")}\n`)
     const options: GitOptions = {
       gitDir: project.states,
       // Commits for the sake of the merge alone.
-      env: {
-        GIT_OBJECT_DIRECTORY: join(scratch, "objects"),
-        GIT_ALTERNATE_OBJECT_DIRECTORIES: join(project.states, "objects")
-      },
+      env: { GIT_OBJECT_DIRECTORY: join(scratch, "objects") },
       signal: input.signal
     }
     const commitOf = async (commit: string, onto: readonly string[]): Promise<string> => {

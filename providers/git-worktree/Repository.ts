@@ -70,7 +70,15 @@ export const findRepository = async (source: TreePath): Promise<Repository> => {
         { cwd: top, env: { GIT_CEILING_DIRECTORIES: dirname(top) } }
       )
     : undefined
-  const [gitDir, commonDir, format, toplevel] = found?.split("\n") ?? []
+  const [gitDir, commonDir, format, toplevel, ...more] = found?.split("\n") ?? []
+  if (more.length > 0) {
+    throw refused(
+      "unsupportedRepository",
+      source,
+      "A path of the repository has a line feed.",
+      `Rename it. ${elsewhere}`
+    )
+  }
   if (gitDir === undefined || commonDir === undefined || toplevel === undefined) {
     const bare = existsSync(join(top, "HEAD")) && existsSync(join(top, "objects"))
     throw refused(

@@ -44,14 +44,22 @@ export interface WorktreeRecord {
 
 const fileOf = (directory: string): string => join(directory, "worktree.json")
 
-export const recordIn = (directory: string): WorktreeRecord | undefined =>
-  existsSync(fileOf(directory)) ? (JSON.parse(readFileSync(fileOf(directory), "utf8")) as WorktreeRecord) : undefined
+/** Undefined too for what a power cut left of one: then nothing else was made. */
+export const recordIn = (directory: string): WorktreeRecord | undefined => {
+  if (!existsSync(fileOf(directory))) return undefined
+  try {
+    return JSON.parse(readFileSync(fileOf(directory), "utf8")) as WorktreeRecord
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+}
 
 /** The git directory of a worktree, below the directory of its record. */
 export const gitDirectoryIn = (directory: string): string => join(directory, "git")
 
 const writeRecord = (directory: string, record: WorktreeRecord): void => {
-  writeFileSync(`${fileOf(directory)}.new`, JSON.stringify(record), { mode: 0o600 })
+  writeFileSync(`${fileOf(directory)}.new`, JSON.stringify(record), { mode: 0o600, flush: true })
   renameSync(`${fileOf(directory)}.new`, fileOf(directory))
 }
 
