@@ -6,6 +6,11 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
 
 /** By what each took on two cores, longest first; those below 15 s follow in vitest's own order. */
 const longest = [
+  "testkit/workspacesUser",
+  "testkit/workspacesKit",
+  "testkit/workspacesReflink",
+  "testkit/workspaces",
+  "house/package",
   "journey/kill",
   "examples/oracle",
   "layerfs/soak",
@@ -25,8 +30,7 @@ const longest = [
   "layerfs/projRecovery",
   "layerfs/bundleTwice",
   "layerfs/contentCrash",
-  "examples/governance",
-  "house/package"
+  "examples/governance"
 ]
 
 export class LongestFirst extends BaseSequencer {

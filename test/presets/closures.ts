@@ -42,6 +42,11 @@ export const imported: Readonly<Record<string, Closure>> = {
   "./governance": closure("base governance", ours, "child_process crypto"),
   "./session": closure("base governance host session", ours, "child_process crypto fs/promises path stream"),
   "./host": closure("base host", "effect", "child_process crypto fs/promises path stream timers/promises"),
+  "./provider-kit": closure(
+    "base sqlite workspace",
+    ours,
+    "buffer child_process crypto events fs/promises net os path perf_hooks sqlite stream stream/promises timers/promises util worker_threads zlib"
+  ),
   "./workspace": closure(
     "base workspace",
     "canonicalize effect",
