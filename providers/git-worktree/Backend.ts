@@ -26,7 +26,7 @@ import { blobs, damaged } from "./Blobs.ts"
 import { fillGitDirectory, settleIndex, writeFiles } from "./Fill.ts"
 import { ask, oldestGit } from "./Git.ts"
 import { type GitState, readGitDirectory } from "./GitState.ts"
-import { type GitPlace, gitPlaces, keepObjects, keepStaged, keepWhatIsLeft } from "./Inside.ts"
+import { type GitPlace, gitPlaces, isOtherKind, keepObjects, keepStaged, keepWhatIsLeft } from "./Inside.ts"
 import { Locks } from "./Locks.ts"
 import { mergeStates } from "./Merge.ts"
 import { makeProject, type Project, projectAt, projectsIn } from "./Project.ts"
@@ -208,7 +208,7 @@ class Backend {
   async #keepEntry(project: Project, record: WorktreeRecord): Promise<GitState | null> {
     const [{ directory }] = this.#placesOf(record) as readonly [GitPlace]
     const state = readGitDirectory(directory, project.algorithm)
-    if (state === undefined) return null
+    if (state === undefined || (await isOtherKind(project, directory))) return null
     await this.#locks.alone(`inside-${project.id}`, undefined, () => keepObjects(project, directory, this.#flush))
     return state
   }

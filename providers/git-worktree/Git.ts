@@ -63,7 +63,7 @@ const firstLine = (stderr: string): string =>
 
 /** What a failed command comes to. A full disk is told as such. */
 const gitFailed = (command: string, stderr: string): Unavailable | FileSystemFailure =>
-  /No space left on device|Disk quota exceeded/.test(stderr)
+  /No space left on device|Disk quota exceeded|Out of diskspace/.test(stderr)
     ? new FileSystemFailure({
         message: `git ${command} found no room on the disk.`,
         remedy:
@@ -146,7 +146,7 @@ export const git = async (
 /** The same as text without the last line feed; undefined when git says no. */
 export const ask = async (
   args: readonly string[],
-  options: GitOptions & { readonly input?: string } = {}
+  options: GitOptions & { readonly input?: Uint8Array | string } = {}
 ): Promise<string | undefined> => {
   try {
     return (await git(args, options)).toString("utf8").replace(/\n$/, "")

@@ -3,7 +3,7 @@
  * Promise: every object that its git directory alone holds is kept before that directory goes, also what a rebase left behind; nothing of it
  * enters the user's repository; no configuration that an attempt could write is obeyed. Rules: GW2, GW4, W17; C32.
  */
-import { existsSync, lstatSync, readdirSync, readFileSync } from "node:fs"
+import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs"
 import { join } from "node:path"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { show } from "../../src/base/PathBytes.ts"
@@ -28,8 +28,9 @@ const objectsIn = async (objects: string, options: GitOptions): Promise<readonly
   const packs = join(objects, "pack")
   for (const name of isDirectory(packs) ? readdirSync(packs) : []) {
     if (!name.endsWith(".idx") || !lstatSync(join(packs, name)).isFile()) continue
-    const lines = (await git(["show-index"], { ...options, input: readFileSync(join(packs, name)) })).toString("latin1")
-    for (const line of lines.split("\n")) {
+    // The index of a pack that cannot be read names nothing.
+    const lines = await ask(["show-index"], { ...options, input: readFileSync(join(packs, name)) })
+    for (const line of lines?.split("\n") ?? []) {
       const id = line.split(" ")[1]
       if (id !== undefined) ids.push(id)
     }
@@ -96,12 +97,29 @@ export const gitPlaces = (gitDirectory: string, tree: string): readonly GitPlace
   return isDirectory(instead) ? [{ name: "instead", directory: instead }, ...own] : own
 }
 
+const isOurs = (project: Project, id: string): boolean => id.length === project.base.length
+
+/** A repository that was made inside with `--object-format`, or one of which nothing can be read. */
+export const isOtherKind = async (project: Project, gitDirectory: string): Promise<boolean> => {
+  const objects = join(gitDirectory, "objects")
+  const ids = await objectsIn(objects, { gitDir: project.states })
+  if (ids.some((id) => isOurs(project, id))) return false
+  const packs = join(objects, "pack")
+  return ids.length > 0 || (isDirectory(packs) && readdirSync(packs).some((name) => name.endsWith(".pack")))
+}
+
+/** A repository of another kind goes aside as it is, below the directory of the project. */
+const putAside = (project: Project, workspace: string, { name, directory }: GitPlace): void => {
+  const other = join(project.directory, "other")
+  mkdirSync(other, { recursive: true, mode: 0o700 })
+  renameSync(directory, join(other, `${workspace}.${name === "" ? "own" : name.replaceAll("/", "-")}`))
+}
+
 /** Takes over whatever objects lie in a git directory of a workspace and in no repository of ours or the user's. Alone in the project. */
 export const keepObjects = async (project: Project, gitDirectory: string, flush: boolean): Promise<void> => {
   const objects = join(gitDirectory, "objects")
-  const ids = await objectsIn(objects, { gitDir: project.states })
+  const ids = (await objectsIn(objects, { gitDir: project.states })).filter((id) => isOurs(project, id))
   if (ids.length === 0) return
-  if (ids.some((id) => id.length !== project.base.length)) throw otherIds()
   await openInside(project)
   const wanted = await lacking(ids, { gitDir: project.inside })
   if (wanted.length === 0) return
@@ -163,15 +181,6 @@ export const keepStaged = async (
   )
 }
 
-const otherIds = (): Unavailable =>
-  new Unavailable({
-    message:
-      "A repository that was made inside has another kind of ids than the one that the project was imported from.",
-    remedy: "Keep its commits elsewhere (git bundle) or remove it, then repeat the call.",
-    what: "git objects",
-    missing: ["a repository of the same object format"]
-  })
-
 /** Brings to a git directory of ours what its state names and what it does not reach. */
 export const bringObjects = async (project: Project, state: GitState, gitDirectory: string): Promise<void> => {
   if (!existsSync(project.inside)) return
@@ -221,9 +230,14 @@ export const keepWhatIsLeft = async (
   places: readonly GitPlace[],
   flush: boolean
 ): Promise<void> => {
-  for (const { directory } of places) await keepObjects(project, directory, flush)
+  const known: GitPlace[] = []
+  for (const place of places) {
+    if (await isOtherKind(project, place.directory)) putAside(project, workspace, place)
+    else known.push(place)
+  }
+  for (const { directory } of known) await keepObjects(project, directory, flush)
   if (!existsSync(project.inside)) return
-  const names = new Map(places.flatMap((place) => [...namesOf(project, `refs/coppice/inside/${workspace}`, place)]))
+  const names = new Map(known.flatMap((place) => [...namesOf(project, `refs/coppice/inside/${workspace}`, place)]))
   const ids = [...new Set(names.values())]
   const away = new Set(await lacking(ids, { gitDir: project.inside }))
   const made = new Set(existsSync(project.commonDir) ? await lacking(ids, { gitDir: project.commonDir }) : ids)

@@ -3,7 +3,8 @@ import * as fs from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { expect, it } from "vitest"
-import { failure, forkOf, imported, providerOn, repository, run, scratch, shell, using } from "./ground.ts"
+import { lackOf, loopImage } from "../reflink/loopImage.ts"
+import { atEnd, failure, forkOf, git, imported, providerOn, repository, run, scratch, shell, using } from "./ground.ts"
 
 const gitDirectory = "g=$(git rev-parse --absolute-git-dir)"
 
@@ -50,10 +51,40 @@ it("GW2 GW4 C6 an object that cannot be read keeps neither a checkpoint nor the 
     mkdir -p $g/objects/aa $g/objects/ab
     : > $g/objects/aa/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
     echo rubbish > $g/objects/ab/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+    mkdir -p $g/objects/pack; echo rubbish > $g/objects/pack/pack-1234.idx
     git -c user.name=a -c user.email=a@b commit -q --allow-empty -m inside; echo b > b`)
   expect(await run(provider.left)).toEqual([])
   await using(provider, await forkOf(provider, branch), async (workspace) => {
     expect(await shell(workspace, "ls; git log --format=%s")).toBe("a\nb\ninside\nfirst\n")
+  })
+}, 60_000)
+
+it("GW4 C32 a repository of another object format that was made inside stands in no way, and is kept as it is", async () => {
+  const as = "git -c user.name=a -c user.email=a@b"
+  const { provider, branch, store, receipt } = await inside(
+    `rm .git; git init -q --object-format=sha256; ${as} commit -q --allow-empty -m other; git gc -q; echo b > b`
+  )
+  expect(await run(provider.left)).toEqual([])
+  const other = join(store, "git-worktree/projects", receipt.project, "other")
+  const [kept = ""] = fs.readdirSync(other)
+  expect(git(join(other, kept), "log", "--format=%s")).toBe("other\n")
+  await using(provider, await forkOf(provider, branch), async (workspace) => {
+    expect(await shell(workspace, "git log --format=%s; git status --short")).toBe("first\n?? b\n")
+  })
+}, 60_000)
+
+it("W15 GW2 a full disk is told as one, and the same call goes through when there is room", async (context) => {
+  const lack = lackOf("ext4")
+  context.skip(lack !== null, lack ?? "")
+  const { path, remove } = loopImage("ext4", { bytes: 40 << 20 })
+  atEnd(remove)
+  const { provider, receipt } = await imported(repository({ a: "a\n" }), join(path, "store"))
+  await using(provider, await forkOf(provider, receipt.layer), async (workspace) => {
+    await shell(workspace, "head -c 12000000 /dev/urandom > big")
+    fs.writeFileSync(join(path, "filler"), Buffer.alloc(12 << 20))
+    expect(await failure(workspace.checkpoint({}))).toMatchObject({ _tag: "FileSystemFailure", syscallCode: "ENOSPC" })
+    fs.rmSync(join(path, "filler"))
+    expect(await run(workspace.checkpoint({}))).toMatchObject({ outcome: "committed" })
   })
 }, 60_000)
 
