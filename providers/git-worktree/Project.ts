@@ -3,7 +3,7 @@
  * Promise: states are complete in themselves: no object of theirs is borrowed from the user's repository, which may drop it at any time;
  * what was committed inside borrows the history from there. Rules: GW2, GW4, W7, L8.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs"
 import { rename } from "node:fs/promises"
 import { join } from "node:path"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
@@ -11,6 +11,7 @@ import { newId } from "../../src/base/Id.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import { syncDirectory } from "../../src/workspace/kit/StoreDirectory.ts"
 import { git, pipeGit } from "./Git.ts"
+import { readText } from "./ReadText.ts"
 import type { Repository } from "./Repository.ts"
 import { flushed } from "./StateWriter.ts"
 
@@ -35,8 +36,9 @@ const fileOf = (directory: string): string => join(directory, "project.json")
 
 export const projectAt = (projects: string, id: string): Project | undefined => {
   const directory = join(projects, id)
-  if (!existsSync(fileOf(directory))) return undefined
-  const written = JSON.parse(readFileSync(fileOf(directory), "utf8")) as Written
+  const text = readText(fileOf(directory))
+  if (text === undefined) return undefined
+  const written = JSON.parse(text) as Written
   return { id, directory, states: join(directory, "states.git"), inside: join(directory, "inside.git"), ...written }
 }
 

@@ -18,6 +18,7 @@ import { git, type GitOptions } from "./Git.ts"
 import { sawAs } from "./GitIndex.ts"
 import { entryRoot, type GitState, stateFrom, stateSteps } from "./GitState.ts"
 import type { Project } from "./Project.ts"
+import { entriesOf } from "./ReadText.ts"
 import { fromKept, stateRoot, toKept } from "./StatePath.ts"
 import { flushed, type StateStep, writeState } from "./StateWriter.ts"
 
@@ -251,9 +252,8 @@ export const tidy = async (project: Project, flush: boolean): Promise<void> => {
 
 /** Bytes of the files below a directory of ours. */
 export const bytesBelow = (directory: string): number => {
-  if (!existsSync(directory)) return 0
   let bytes = 0
-  for (const entry of readdirSync(directory, { withFileTypes: true })) {
+  for (const entry of entriesOf(directory)) {
     const path = joinPath(directory, entry.name)
     if (entry.isDirectory()) bytes += bytesBelow(path)
     else bytes += lstatSync(path, { throwIfNoEntry: false })?.size ?? 0

@@ -8,17 +8,7 @@
  * The `.git` file of the worktree then names a git directory of the workspace's alone, which borrows the user's objects: what is
  * committed, stashed, branched or configured inside stays there (docs/decisions/063).
  */
-import {
-  existsSync,
-  lchownSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmdirSync,
-  statSync,
-  writeFileSync
-} from "node:fs"
+import { existsSync, lchownSync, mkdirSync, readdirSync, renameSync, rmdirSync, statSync, writeFileSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
@@ -28,6 +18,7 @@ import { Unavailable } from "../../src/workspace/WorkspaceError.ts"
 import { git } from "./Git.ts"
 import { lackingIn } from "./Inside.ts"
 import type { Project } from "./Project.ts"
+import { entriesOf, readText } from "./ReadText.ts"
 
 /** Written before anything else of a worktree is made, removed after everything else of it is gone. */
 export interface WorktreeRecord {
@@ -46,9 +37,10 @@ const fileOf = (directory: string): string => join(directory, "worktree.json")
 
 /** Undefined too for what a power cut left of one: then nothing else was made. */
 export const recordIn = (directory: string): WorktreeRecord | undefined => {
-  if (!existsSync(fileOf(directory))) return undefined
+  const text = readText(fileOf(directory))
+  if (text === undefined) return undefined
   try {
-    return JSON.parse(readFileSync(fileOf(directory), "utf8")) as WorktreeRecord
+    return JSON.parse(text) as WorktreeRecord
   } catch (error) {
     if (error instanceof SyntaxError) return undefined
     throw error
@@ -105,11 +97,9 @@ const addEntry = async ({ commonDir, base }: Project, record: WorktreeRecord, si
 const entryOf = ({ commonDir, building, target }: WorktreeRecord): string | undefined => {
   const worktrees = join(commonDir, "worktrees")
   const ours = new Set([join(building, ".git"), join(target, ".git")])
-  for (const name of existsSync(worktrees) ? readdirSync(worktrees) : []) {
-    const file = join(worktrees, name, "gitdir")
-    if (existsSync(file) && ours.has(resolve(worktrees, name, readFileSync(file, "utf8").trimEnd()))) {
-      return join(worktrees, name)
-    }
+  for (const { name } of entriesOf(worktrees)) {
+    const text = readText(join(worktrees, name, "gitdir"))
+    if (text !== undefined && ours.has(resolve(worktrees, name, text.trimEnd()))) return join(worktrees, name)
   }
   return undefined
 }
