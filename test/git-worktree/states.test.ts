@@ -2,6 +2,7 @@
 import * as fs from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import { expect, it } from "vitest"
 import {
   failure,
@@ -119,3 +120,24 @@ it("GW2 L8 many checkpoints end in few packs, and every state is still what it w
     expect(Buffer.from(await run(provider.readAt(head, "a"))).toString()).toBe(`${at}\n`)
   }
 }, 300_000)
+
+it("GW2 W13 W14 an import that is interrupted while files are stored leaves nothing of it, and the next one is whole", async () => {
+  const source = repository(
+    { a: "a\n" },
+    Object.fromEntries(Array.from({ length: 300 }, (_, at) => [`many/${at}`, `${at}\n`]))
+  )
+  const before = picture(source)
+  const store = join(scratch(), "store")
+  const provider = await providerOn(store)
+  let tell: (() => void) | undefined
+  const seen = new Promise<void>((resolve) => (tell = resolve))
+  const fiber = Effect.runFork(
+    provider.importDirectory({ source, onProgress: ({ phase }) => (phase === "store" ? tell?.() : undefined) })
+  )
+  await seen
+  await run(Fiber.interrupt(fiber))
+  expect(fs.readdirSync(join(store, "git-worktree/projects"))).toEqual([])
+  const { files } = await run(provider.importDirectory({ source }))
+  expect(files).toBe(301)
+  expect(picture(source)).toEqual(before)
+}, 120_000)
