@@ -114,9 +114,9 @@ const besideFile = (
   return entry?.type === "directory" ? entry : undefined
 }
 
-/** Conflicts about modes, of directories too: git knows nothing of them. */
+/** Conflicts about modes and directories: git knows nothing of them. */
 export const modeConflicts = (
-  kind: "mode" | "editDelete",
+  kind: "mode" | "editDelete" | "type",
   paths: readonly TreePath[],
   sides: Sides
 ): readonly MergeConflict[] =>

@@ -62,6 +62,9 @@ interface Plan {
   readonly put: readonly { readonly file: KeptFile; readonly mode: number; readonly mtimeNs: bigint }[]
   readonly directories: readonly TreeChange[]
   readonly modes: readonly TreePath[]
+  /** Directories against files, and directories that were changed here and removed there. */
+  readonly types: readonly TreePath[]
+  readonly removals: readonly TreePath[]
 }
 
 const parents = (path: TreePath): readonly TreePath[] => {
@@ -155,8 +158,8 @@ const planOf = (sides: Sides, identities: Identities, merged: readonly KeptFile[
     })
   }
   const removed = [...ours.files.keys()].filter((path) => !wanted.has(path))
-  const { directories, conflicts, gone } = planDirectories(sides, merged)
-  return { removed: [...removed, ...gone], put, directories, modes: [...modes, ...conflicts] }
+  const { directories, conflicts, gone, types, removals } = planDirectories(sides, merged)
+  return { removed: [...removed, ...gone], put, directories, modes: [...modes, ...conflicts], types, removals }
 }
 
 /** Directories are entries too: also empty ones, and their modes. */
@@ -164,6 +167,8 @@ const planDirectories = ({ base, ours, theirs }: Sides, merged: readonly KeptFil
   const needed = new Set(merged.flatMap(({ path }) => parents(path)))
   const directories: TreeChange[] = []
   const conflicts: TreePath[] = []
+  const types: TreePath[] = []
+  const removals: TreePath[] = []
   const gone: TreePath[] = []
   const isDirectory = (entry: KeptEntry | undefined): entry is KeptEntry => entry?.type === "directory"
   const paths = new Set([...ours.tree.entries, ...theirs.tree.entries].filter(isDirectory).map(({ path }) => path))
@@ -174,6 +179,12 @@ const planDirectories = ({ base, ours, theirs }: Sides, merged: readonly KeptFil
     const there = isDirectory(other)
     const stays = needed.has(path) || (here && there) || (!isDirectory(before) && !files.has(path))
     if (here && !stays) gone.push(path)
+    if (here !== there && !stays) {
+      // An empty directory, of which git knows nothing: made where the other side made a file, or changed where it was removed.
+      if (files.has(path) && !isDirectory(before)) types.push(path)
+      const changed = isDirectory(before) && (mine ?? other)!.mode !== before.mode
+      if (changed && (mine === undefined || other === undefined)) removals.push(path)
+    }
     if (!here && there && stays) {
       directories.push({ op: "putDirectory", path, mode: other.mode, mtimeNs: other.mtimeNs, replace: false })
     }
@@ -184,7 +195,7 @@ const planDirectories = ({ base, ours, theirs }: Sides, merged: readonly KeptFil
       directories.push({ op: "putDirectory", path, mode: mode.mode, mtimeNs: other.mtimeNs, replace: false })
     }
   }
-  return { directories, conflicts, gone }
+  return { directories, conflicts, gone, types, removals }
 }
 
 /** Contents of the merged files: small ones in memory, others as files below `scratch`. */
@@ -266,7 +277,8 @@ export const mergeStates = async (project: Project, input: MergeInput, scratch: 
     const conflicts = [
       ...conflictsOf(output, sides),
       ...modeConflicts("mode", plan.modes, sides),
-      ...modeConflicts("editDelete", modeOrNothing(sides, identities), sides)
+      ...modeConflicts("type", plan.types, sides),
+      ...modeConflicts("editDelete", [...modeOrNothing(sides, identities), ...plan.removals], sides)
     ]
     if (conflicts.length > 0) {
       await done()

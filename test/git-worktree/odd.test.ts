@@ -133,3 +133,33 @@ it("GW1 a source with a line feed in its path is refused", async () => {
     reason: "unsupportedRepository"
   })
 }, 60_000)
+
+it("K2 GW2 an empty directory against a file, and one that was changed here and removed there, are conflicts", async () => {
+  const { provider, receipt } = await imported(repository({ a: "a\n" }, { d: null }))
+  const [one, two] = [await forkOf(provider, receipt.layer), await forkOf(provider, receipt.layer)]
+  await run(
+    provider.applyTo(one, [
+      { op: "mkdir", path: "x" },
+      { op: "write", path: "y", bytes: "y" },
+      { op: "remove", path: "d" }
+    ])
+  )
+  await run(
+    provider.applyTo(two, [
+      { op: "write", path: "x", bytes: "x" },
+      { op: "mkdir", path: "y" },
+      { op: "chmod", path: "d", mode: 0o700 }
+    ])
+  )
+  for (const [from, into] of [
+    [two, one],
+    [one, two]
+  ] as const) {
+    const outcome = await run(provider.merge(from, into))
+    expect(outcome.outcome === "conflict" && outcome.conflicts.map(({ path, kind }) => `${path} ${kind}`)).toEqual([
+      "d editDelete",
+      "x type",
+      "y type"
+    ])
+  }
+}, 60_000)
