@@ -11,6 +11,8 @@ import { fromInput, toBytes } from "../../src/base/PathBytes.ts"
 import { FileSystemFailure } from "../../src/workspace/WorkspaceError.ts"
 import { makeSnapshotProvider } from "../../src/workspace/kit/SnapshotProvider.ts"
 import type { SnapshotBackend } from "../../src/workspace/kit/SnapshotBackend.ts"
+import { SnapshotQuota } from "../../src/workspace/kit/SnapshotQuota.ts"
+import { SnapshotStore } from "../../src/workspace/kit/SnapshotStore.ts"
 import type { WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 import { copyBackend } from "./copyBackend.ts"
 
@@ -141,6 +143,22 @@ describe("a backend that fails", () => {
       missing: ["a file system with clones"],
       remedy: "Put the store on btrfs."
     })
+  })
+})
+
+describe("what a commit stands for", () => {
+  it("L8 W10 is never dropped, also where the write that made it was answered with an error", async () => {
+    const { close, receipt, store } = await ground()
+    await close()
+    const root = join(store, "copies")
+    const directories = { root, index: join(root, "index.db"), trees: join(root, "trees"), work: join(root, "work") }
+    const backend = copyBackend({ directory: root, durability: "full" })
+    const quota = SnapshotQuota.of({})
+    const opened = await SnapshotStore.open({ backend, directories, durability: "full", quota })
+    cleanups.push(() => opened.close())
+    const before = lying(store)
+    await opened.giveUp({ project: receipt.project, commit: receipt.commit })
+    expect(lying(store)).toEqual(before)
   })
 })
 

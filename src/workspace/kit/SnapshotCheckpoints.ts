@@ -16,6 +16,7 @@ import { CommitTree, digestOfTree } from "./CommitTree.ts"
 import type { HarvestInput, HarvestResult } from "./Harvest.ts"
 import { KeyedLine } from "./KeyedLine.ts"
 import { breathing } from "./Question.ts"
+import { pathError } from "./Lookup.ts"
 import { headMoved, operationUsed } from "./Refusals.ts"
 import type { CommitRow } from "./RefStore.ts"
 import { scanSteps, takeSnapshot } from "./ScanHarvest.ts"
@@ -260,7 +261,7 @@ export class SnapshotCheckpoints {
       }
       const request = { ...input, expectedHead: row.head, harvest, keepTimes: false, live: false }
       const reply = await this.checkpoint(request, scope)
-      if ("unreadable" in reply) throw new Error("A tree of our own cannot be read")
+      if ("unreadable" in reply) throw pathError("denied", reply.unreadable[0] ?? "")
       return reply.outcome
     })
   }
@@ -277,6 +278,7 @@ export class SnapshotCheckpoints {
       await writeChanges(tree, changes)
       const before = await this.#store.trees.read(ours.id)
       const found = await this.#scan(harvest, before)
+      if (found.unreadable.length > 0) throw pathError("denied", found.unreadable[0] ?? "")
       const after = await this.#treeOfChanges(before, found.changes)
       const root = await digestOfTree(after)
       const state = {

@@ -139,6 +139,8 @@ export class SnapshotStore {
 
   /** Drops what was kept under the name of a commit that does not come. */
   async giveUp(snapshot: Snapshot): Promise<void> {
+    // A write may have failed after it took effect: what a commit stands for is never dropped.
+    if (this.refs.commit(snapshot.commit) !== undefined) return
     await this.backend.drop(snapshot)
     await this.trees.drop(snapshot.commit)
     await this.refs.end(snapshot.commit)
