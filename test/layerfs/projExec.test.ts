@@ -72,6 +72,56 @@ describe.each([
       { residentShell }
     ))
 
+  it("W17 W4 a command that signals its own process group reaches nobody outside, and ends itself", () =>
+    workspaceOf(
+      async (workspace) => {
+        // One that nobody dies of, first.
+        let heard = 0
+        const hear = (): void => void (heard += 1)
+        process.on("SIGWINCH", hear)
+        atEnd(() => process.off("SIGWINCH", hear))
+        await shell(workspace, "kill -WINCH 0")
+        await new Promise((resolve) => setTimeout(resolve, 20))
+        expect(heard, "the signal reached the SDK").toBe(0)
+        expect(await run(workspace.exec("kill -9 0"))).toMatchObject({ exitCode: null, signal: "SIGKILL" })
+        expect(await shell(workspace, "trap 'kill 0' TERM; echo still")).toBe("still\n")
+        const exit = await run(
+          Effect.scoped(Effect.flatMap(workspace.start(["sh", "-c", "kill -9 0"]), (started) => started.wait))
+        )
+        expect(exit.signal).toBe("SIGKILL")
+      },
+      { residentShell }
+    ))
+
+  it("W4 W19 arguments that are too long for the kernel are SpawnFailed and leave nothing behind", () =>
+    workspaceOf(
+      async (workspace) => {
+        const long = "x".repeat(200_000)
+        expect(await failure(workspace.exec(["echo", long]))).toMatchObject({ _tag: "SpawnFailed" })
+        expect(await failure(workspace.exec("true", { env: { LONG: long } }))).toMatchObject({ _tag: "SpawnFailed" })
+        expect(await failure(Effect.scoped(workspace.start(["echo", long])))).toMatchObject({ _tag: "SpawnFailed" })
+        expect(await shell(workspace, "echo next")).toBe("next\n")
+        expect((await run(workspace.checkpoint())).outcome).toBe("unchanged")
+      },
+      { residentShell }
+    ))
+
+  it("W4 output that arrives while this thread is busy is heard whole, and no child is blamed for it", () =>
+    workspaceOf(
+      async (workspace) => {
+        const busy = setInterval(() => {
+          for (const until = performance.now() + 260; performance.now() < until; );
+        }, 1)
+        const results = [await run(workspace.exec("head -c 100000 /dev/zero")), await run(workspace.exec("echo x"))]
+        clearInterval(busy)
+        expect(results.map(({ stdout, pipeHeldByChild }) => [stdout.totalBytes, pipeHeldByChild])).toEqual([
+          [100_000, false],
+          [2, false]
+        ])
+      },
+      { residentShell }
+    ))
+
   it("W4 the environment is an allow-list; the host's variables pass by name and are recorded; git is quiet by default", () =>
     workspaceOf(
       async (workspace) => {

@@ -1,9 +1,12 @@
 /** What is particular to a workspace whose commands a resident shell starts. The rest is tested as without it: projExec, projIsolation. */
 import * as fs from "node:fs"
+import { once } from "node:events"
+import * as net from "node:net"
+import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { expect, it } from "vitest"
 import type { Workspace } from "../../src/workspace/WorkspaceProvider.ts"
-import { failure, forkOf, run, sharedGround, shell, using } from "./projFixture.ts"
+import { atEnd, failure, forkOf, run, sharedGround, shell, using } from "./projFixture.ts"
 
 const shared = sharedGround({ f: "f" })
 const resident = async (use: (workspace: Workspace) => Promise<void>): Promise<void> => {
@@ -70,6 +73,37 @@ it("W9 W12 of a command whose shell was killed from outside nobody says how it e
     // Nothing of it runs any more: this would be ProcessesRunning.
     expect((await run(workspace.checkpoint())).outcome).toBe("committed")
   }))
+
+it("W9 W4 a shell that was stopped from outside is woken: the command's end is told, and a time limit ends it", () =>
+  resident(async (workspace) => {
+    await shell(workspace, "true")
+    const stop = (): void => childrenThatRun("-e").forEach((pid) => process.kill(pid, "SIGSTOP"))
+    stop()
+    expect(await shell(workspace, "echo on")).toBe("on\n")
+    const stopping = { timeLimitMs: 300, onOutput: stop }
+    expect(await run(workspace.exec("echo up; sleep 1000", stopping))).toMatchObject({ timedOut: true })
+    expect(await shell(workspace, "echo again")).toBe("again\n")
+    stop()
+  }))
+
+it("W9 W12 a command whose streams cannot be joined is SpawnFailed, not an exit code; a stream that says nothing holds the end up no longer", async () => {
+  const { provider, commit, store } = await shared()
+  await using(
+    provider,
+    await forkOf(provider, commit),
+    { projection: "overlay", residentShell: true },
+    async (workspace) => {
+      await shell(workspace, "true")
+      const door = join(store, "layerfs/work", workspace.id, "door/s")
+      const mute = net.connect(door)
+      atEnd(() => mute.destroy())
+      await once(mute, "connect")
+      fs.rmSync(door)
+      expect(await failure(workspace.exec("touch begun"))).toMatchObject({ _tag: "SpawnFailed" })
+      expect(await run(workspace.changes)).toEqual([])
+    }
+  )
+})
 
 it("P4 W12 nothing of it is there where nobody asked, and nothing is left behind the scope", async () => {
   const { provider, commit } = await shared()

@@ -53,7 +53,8 @@ export const insideOf = (
   privateTmp: options.privateTmp,
   guarantee: { diesWithParent: true, wholeTree: true, isolation: options.isolation.level },
   asCaller: (cwd) => holder.asCaller(cwd),
-  spawnOptions: () => ({}),
+  // kill(2) on one's own process group reaches across pid namespaces: the launcher's must not be the SDK's.
+  spawnOptions: () => ({ detached: true }),
   saysNotStarted: (program, text) => /^(unshare|setpriv|nsenter): /.test(text) && text.includes(program),
   processes: () => holder.processes(),
   get procRoot() {

@@ -44,14 +44,25 @@ export const spawnFailed = (program: string, why: string): SpawnFailed =>
     program
   })
 
+/** Some refusals of the kernel (E2BIG) are thrown, others are events. */
+export const spawnOr = <A>(program: string, begin: () => A): A => {
+  try {
+    return begin()
+  } catch (error) {
+    throw spawnFailed(program, (error as Error).message)
+  }
+}
+
 /** By a process of its own, through the namespaces' launcher or in the plain directory. */
 export const spawnCommand = (inside: Inside, { argv, cwd, env, stdin }: Command, heard: Heard): Launch => {
   const launched = [...inside.asCaller(cwd), ...argv]
-  const child = spawn(launched[0]!, launched.slice(1), {
-    stdio: [stdin === undefined ? "ignore" : "pipe", "pipe", "pipe"],
-    env,
-    ...inside.spawnOptions(cwd)
-  })
+  const child = spawnOr(argv[0], () =>
+    spawn(launched[0]!, launched.slice(1), {
+      stdio: [stdin === undefined ? "ignore" : "pipe", "pipe", "pipe"],
+      env,
+      ...inside.spawnOptions(cwd)
+    })
+  )
   child.stdout!.on("data", (chunk: Buffer) => heard("stdout", chunk))
   child.stderr!.on("data", (chunk: Buffer) => heard("stderr", chunk))
   if (stdin !== undefined) {
@@ -89,6 +100,7 @@ export const drained = (streams: readonly Readable[]): Promise<boolean> =>
     const check = (): void => {
       if (!open()) finish(true)
     }
-    const timer = setTimeout(() => finish(false), drainMs)
+    // Where this thread was busy all that time, what has arrived by then is read first.
+    const timer = setTimeout(() => setImmediate(() => setImmediate(() => finish(!open()))), drainMs)
     for (const stream of streams) stream.on("end", check)
   })

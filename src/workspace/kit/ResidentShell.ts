@@ -14,34 +14,41 @@ import * as os from "node:os"
 import * as path from "node:path"
 import type { Holder } from "./Holder.ts"
 import { type Command, drained, type Exit, type Heard, type Launch, spawnFailed } from "./Launch.ts"
+import { watchLauncher } from "./Launcher.ts"
 
 /**
  * Reads `id, has stdin, count of arguments, count of variables` and that many fields, forks, connects the child's streams to the socket
  * below descriptor 3, and answers `id, wait status`. No module is loaded: numbers are those of Linux (PF_UNIX 1, SOCK_STREAM 1).
+ * A pipe that closes with exec(2) tells a program that was never begun from one that ended with 127.
  */
 const program = String.raw`
 $at = pack("Sa*", 1, "/proc/self/fd/3/s");
 sub bytes { my $b = ""; while (length($b) < $_[0]) { sysread(STDIN, $b, $_[0] - length($b), length($b)) or exit 0 } $b }
 sub field { bytes(unpack("N", bytes(4))) }
-sub stream { my $s; socket($s, 1, 1, 0) && connect($s, $at) && syswrite($s, pack("NN", @_)) == 8 or exit 127; $s }
+sub never { syswrite($never, "x"); exit 127 }
+sub stream { my $s; socket($s, 1, 1, 0) && connect($s, $at) && syswrite($s, pack("NN", @_)) == 8 or never; $s }
 syswrite(STDOUT, pack("NN", 0, 0));
 for (;;) {
   my ($id, $in, $argc, $envc) = unpack("NNNN", bytes(16));
   my @argv = map { field() } 1 .. $argc;
   my @env = map { field() } 1 .. $envc;
-  my $pid = fork;
+  my $begun;
+  my $pid = pipe($begun, $never) ? fork : undef;
   if (defined $pid && $pid == 0) {
+    setpgrp;
     my ($o, $e) = (stream($id, 1), stream($id, 2));
-    if ($in) { open(STDIN, "<&", stream($id, 0)) or exit 127 } else { open(STDIN, "<", "/dev/null") or exit 127 }
-    open(STDOUT, ">&", $o) or exit 127;
-    open(STDERR, ">&", $e) or exit 127;
+    if ($in) { open(STDIN, "<&", stream($id, 0)) or never } else { open(STDIN, "<", "/dev/null") or never }
+    open(STDOUT, ">&", $o) or never;
+    open(STDERR, ">&", $e) or never;
     my $d;
-    open($d, "<&=", 3) && close($d) or exit 127;
+    open($d, "<&=", 3) && close($d) or never;
     %ENV = @env;
     exec { $argv[0] } @argv;
-    exit 127;
+    never;
   }
-  my $status = defined $pid && waitpid($pid, 0) == $pid ? $? : 0xffffffff;
+  close($never);
+  my $never_began = defined $pid && sysread($begun, my $told, 1);
+  my $status = defined $pid && waitpid($pid, 0) == $pid && !$never_began ? $? : 0xffffffff;
   syswrite(STDOUT, pack("NN", $id, $status));
 }
 `
@@ -57,8 +64,9 @@ interface Waiting {
   readonly reject: (why: string) => void
 }
 
-/** How long the streams of a command that has ended may still be on their way. */
+/** How long the streams of a command that has ended may still be on their way: so long, and so often this thread looks. */
 const arrivalMs = 200
+const arrivalLooks = 10
 
 const field = (text: string): Buffer => {
   const bytes = Buffer.from(text)
@@ -99,6 +107,7 @@ export class ResidentShell {
   readonly #perl: string
   readonly #directory: string
   readonly #waiting = new Map<number, Waiting>()
+  readonly #connected = new Set<net.Socket>()
   #descriptor: number | undefined
   #server: net.Server | undefined
   #child: ChildProcess | undefined
@@ -127,6 +136,7 @@ export class ResidentShell {
     const argv = this.#holder.atTheDoor()
     const child = spawn(argv[0], [...argv.slice(1), this.#perl, "-e", program], {
       stdio: ["pipe", "pipe", "ignore", this.#descriptor],
+      detached: true,
       env: { PATH: "/usr/bin:/bin", LC_ALL: "C" }
     })
     this.#child = child
@@ -151,7 +161,8 @@ export class ResidentShell {
     }
     child.once("error", gone)
     child.once("close", gone)
-    await begun.promise
+    const unwatch = child.pid === undefined ? () => undefined : watchLauncher(child.pid)
+    await begun.promise.finally(unwatch)
   }
 
   async #listen(): Promise<void> {
@@ -168,11 +179,16 @@ export class ResidentShell {
 
   /** The first eight bytes say whose stream it is, and which. */
   #arrived(socket: net.Socket): void {
+    this.#connected.add(socket)
+    socket.once("close", () => this.#connected.delete(socket))
     socket.on("error", () => undefined)
+    // The command was ended before it had said whose stream it is.
+    const early = (): void => void socket.destroy()
+    socket.on("end", early)
     const look = (): void => {
       const head = socket.read(8) as Buffer | null
-      if (head === null) return
-      socket.off("readable", look)
+      if (head === null || head.length < 8) return
+      socket.off("readable", look).off("end", early)
       const waiting = this.#waiting.get(head.readUInt32BE(0))
       const which = head.readUInt32BE(4)
       if (waiting === undefined) return void socket.destroy()
@@ -192,8 +208,10 @@ export class ResidentShell {
     const sockets: net.Socket[] = []
     const ended = deferred<Exit>()
     const state = { over: false }
+    let unwatch: () => void = () => undefined
     const done = (): void => {
       state.over = true
+      unwatch()
       this.#waiting.delete(id)
       for (const socket of sockets) socket.destroy()
     }
@@ -206,6 +224,7 @@ export class ResidentShell {
       const resolve = (status: number): void => {
         if (status === unknownStatus) return reject(spawnFailed(argv[0], "no process could be started"))
         state.over = true
+        unwatch()
         ended.resolve(exitOf(status))
       }
       this.#waiting.set(id, {
@@ -218,6 +237,8 @@ export class ResidentShell {
       })
       const whole = [...this.#holder.behindTheDoor(cwd), ...argv]
       const pairs = Object.entries(env).flat()
+      // Stopped from outside, it would never tell how the command did.
+      unwatch = watchLauncher(this.#child!.pid!)
       const head = numbers(id, stdin === undefined ? 0 : 1, whole.length, pairs.length)
       this.#child!.stdin!.write(Buffer.concat([head, ...whole.map(field), ...pairs.map(field)]))
     }
@@ -227,7 +248,8 @@ export class ResidentShell {
       exited: ended.promise,
       drained: async () => {
         const deadline = performance.now() + arrivalMs
-        while (outputs.length < 2 && performance.now() < deadline) await new Promise((go) => setTimeout(go, 1))
+        for (let look = 0; outputs.length < 2 && (look < arrivalLooks || performance.now() < deadline); look += 1)
+          await new Promise((go) => setTimeout(go, 1))
         const whole = (await drained(outputs)) && outputs.length === 2
         done()
         return whole
@@ -251,6 +273,7 @@ export class ResidentShell {
       child.kill("SIGKILL")
       await gone
     }
+    for (const socket of this.#connected) socket.destroy()
     await new Promise<void>((resolve) => (this.#server === undefined ? resolve() : this.#server.close(() => resolve())))
     if (this.#descriptor !== undefined) fs.closeSync(this.#descriptor)
     this.#descriptor = undefined

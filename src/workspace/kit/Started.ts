@@ -3,7 +3,7 @@
  * Promise: `kill` and the end of the scope take the whole tree, `setsid` grandchildren included, and `provenGone` is an
  * observation. Rules: S20, S23, W4, C95.
  */
-import { spawn } from "node:child_process"
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process"
 import * as Effect from "effect/Effect"
 import type { ProcessExit, ProcessIdentity, SpawnedProcess, SpawnOptions } from "../../base/Spawn.ts"
 import { holdOutput } from "../../base/HeldOutput.ts"
@@ -11,7 +11,7 @@ import { checkArguments } from "./Exec.ts"
 import { identifyFromHere } from "../../base/ProcessIdentity.ts"
 import { childOf } from "./Holder.ts"
 import type { EndableInside, Inside } from "./Inside.ts"
-import { spawnFailed } from "./Launch.ts"
+import { spawnFailed, spawnOr } from "./Launch.ts"
 import { watchLauncher } from "./Launcher.ts"
 import { variablesFor } from "./Variables.ts"
 
@@ -34,11 +34,18 @@ export const start = async (
   const tree: EndableInside = await workspace.nest()
   const launched = [...tree.asCaller(cwd), ...argv]
   const { variables } = variablesFor({ ...options, privateTmp: workspace.privateTmp })
-  const child = spawn(launched[0]!, launched.slice(1), {
-    stdio: "pipe",
-    env: { ...variables, ...tree.variablesOfAll },
-    ...tree.spawnOptions(cwd)
-  })
+  const begun = (): ChildProcessWithoutNullStreams =>
+    spawn(launched[0]!, launched.slice(1), {
+      stdio: "pipe",
+      env: { ...variables, ...tree.variablesOfAll },
+      ...tree.spawnOptions(cwd)
+    })
+  const child = await Promise.resolve()
+    .then(() => spawnOr(argv[0], begun))
+    .catch(async (error) => {
+      await tree.end()
+      throw error
+    })
   child.stdin.on("error", () => undefined)
   const [stdout, stderr] = [holdOutput(child.stdout), holdOutput(child.stderr)]
   const enters = launched.length > argv.length
