@@ -5,7 +5,7 @@ import * as fs from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import type { Entering } from "../../src/workspace/WorkspaceProvider.ts"
-import { failure, forkOf, run, sharedGround, shell, using } from "./projFixture.ts"
+import { committed, failure, forkOf, run, sharedGround, shell, using } from "./projFixture.ts"
 
 const shared = sharedGround({ f: "f", "d/g": "g" })
 
@@ -25,6 +25,22 @@ describe.each(["overlay", "copy"] as const)("%s", (projection) => {
       return path
     })
     expect(fs.existsSync(path)).toBe(false)
+  })
+
+  it("W7 L10 what a program outside still writes after the end changes no later workspace of the commit", async () => {
+    const { provider, commit } = await shared()
+    let open = -1
+    const made = await using(provider, await forkOf(provider, commit), { projection }, async (workspace) => {
+      await shell(workspace, "echo good > kept")
+      const { path } = await run(workspace.visiblePath)
+      open = fs.openSync(join(path, "kept"), "r+")
+      return committed(workspace)
+    })
+    fs.writeSync(open, "EVIL")
+    fs.closeSync(open)
+    await using(provider, await forkOf(provider, made), { projection }, async (workspace) => {
+      expect(await shell(workspace, "cat kept")).toBe("good\n")
+    })
   })
 
   it("W4 W17 S23 a process that a program starts itself is inside: isolated, with the rights and variables of exec, and gone with the workspace", async () => {

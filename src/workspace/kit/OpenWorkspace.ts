@@ -74,6 +74,9 @@ export class OpenWorkspace {
   /** Of the last harvest whose outcome was committed or unchanged, with the commit it stands for. */
   #clean: { readonly commit: string; readonly fingerprint: string; readonly adoptable: boolean } | undefined
 
+  /** A program outside that got the path may hold a file of the upper open for ever, and write to it when it is a layer. */
+  #shownOutside = false
+
   constructor(parts: Omit<Parts, "tools">, tree: OpenTree, at: Standing) {
     this.#parts = parts
     this.tree = tree
@@ -312,7 +315,7 @@ export class OpenWorkspace {
       try {
         const { changes, fingerprint } = await this.#preview()
         if (changes.length > 0) kept = `${changes.length} changes without a checkpoint`
-        adopt = this.#clean?.adoptable === true && this.#clean.fingerprint === fingerprint
+        adopt = this.#clean?.adoptable === true && !this.#shownOutside && this.#clean.fingerprint === fingerprint
       } catch {
         kept = "its changes could not be read at the end"
       }
@@ -419,7 +422,10 @@ export class OpenWorkspace {
       sentinels: this.#serial(async () => (await this.#sentinels?.report()) ?? null),
       visiblePath: this.#serial(async () => {
         const found = visiblePathOf(tree)
-        if (found !== undefined) return found
+        if (found !== undefined) {
+          this.#shownOutside = true
+          return found
+        }
         throw new Unavailable({
           message: "The workspace's tree cannot be reached from outside.",
           remedy: "Use the workspace's own calls, or `enter`.",
