@@ -9,7 +9,7 @@ import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { ObjectDamaged, RefNotFound } from "../../src/workspace/WorkspaceError.ts"
 import type { HeldLowers, LayerCache } from "../../src/workspace/kit/LayerCache.ts"
 import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
-import { baseName, deltaName, LayerFiles } from "./LayerFiles.ts"
+import { baseName, commitOfDelta, deltaName, LayerFiles } from "./LayerFiles.ts"
 import { LayerLeases } from "./LayerLeases.ts"
 import { LayerTrim } from "./LayerTrim.ts"
 import type { LayerStorePort } from "./StorePortOf.ts"
@@ -75,8 +75,28 @@ export class DiskLayers implements LayerCache {
     return this.#files.available(names) && names.every((name) => this.#files.isAsMade(name))
   }
 
-  async restore(commit: string, name: string): Promise<void> {
-    await this.#complete(commit, { names: [name] })
+  /** From the bottom up, under the same names: a name stands for one view. */
+  async restore(commit: string, names: readonly string[]): Promise<void> {
+    let below: string | undefined
+    for (let at = names.length - 1; at >= 0; at -= 1) {
+      const of = commitOfDelta(names[at]!) ?? (await this.#commitOfBase(names[at]!, commit))
+      if (of === undefined || (await this.#store.resolve(of)) === undefined) return
+      const view = { names: names.slice(at), ...(below === undefined ? {} : { below }) }
+      await this.#complete(of, view, Number.MAX_SAFE_INTEGER)
+      below = of
+    }
+  }
+
+  /** By its mark, else among the commits that came before. */
+  async #commitOfBase(name: string, commit: string): Promise<string | undefined> {
+    for (const begin of [this.#files.madeFor(name), commit]) {
+      for (let id = begin ?? null; id !== null; ) {
+        const row = await this.#store.resolve(id)
+        if (row !== undefined && baseName(row) === name) return row.id
+        id = row?.parent ?? null
+      }
+    }
+    return undefined
   }
 
   /** One beyond the bound is not taken: the layer of its commit is made from the store when it is asked for. */
@@ -156,11 +176,11 @@ export class DiskLayers implements LayerCache {
   }
 
   /** Makes the first layer of a view when it is not there; whoever asks meanwhile gets the same answer. False when it is too large. */
-  async #complete(commit: string, { names, below }: View): Promise<boolean> {
+  async #complete(commit: string, { names, below }: View, limit = maxDeltaEntries): Promise<boolean> {
     const [name, ...lower] = names as [string, ...string[]]
     if (this.#files.mark(name) !== undefined) return true
     const write = async (made: string): Promise<boolean> => {
-      if (below !== undefined) return this.#store.materialiseDelta(commit, below, made, maxDeltaEntries)
+      if (below !== undefined) return this.#store.materialiseDelta(commit, below, made, limit)
       await this.#store.materialise(commit, made, null)
       return true
     }

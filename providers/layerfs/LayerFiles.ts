@@ -37,6 +37,9 @@ export const baseName = ({ root, times }: { readonly root: string; readonly time
 export const deltaName = (commit: string, below: readonly string[]): string =>
   `delta/${commit}.${createHash("sha256").update(below.join(":")).digest("hex").slice(0, 12)}`
 
+/** The commit whose layer it is; undefined for a base. */
+export const commitOfDelta = (name: string): string | undefined => /^delta\/([^.]+)\./.exec(name)?.[1]
+
 /** A small file that names a delta of a commit: only a hint, for a directory may hold thousands of them. */
 const hintOf = (commit: string): string => `delta/${commit}.at`
 
@@ -60,6 +63,15 @@ export class LayerFiles {
     try {
       const mark = JSON.parse(readFileSync(this.markAt(name), "utf8")) as Mark
       return mark.boot === this.#boot && existsSync(this.at(name)) ? mark : undefined
+    } catch {
+      return undefined
+    }
+  }
+
+  /** The commit that a layer was made for, whatever has become of the layer since. */
+  madeFor(name: string): string | undefined {
+    try {
+      return (JSON.parse(readFileSync(this.markAt(name), "utf8")) as Mark).of
     } catch {
       return undefined
     }

@@ -60,8 +60,15 @@ export class LayerLeases {
     this.#owner ??= Buffer.from(JSON.stringify(currentIdentity())).toString("base64url")
     const at = path.join(this.#directory, `${kind}-${this.#owner}.${randomUUID()}`)
     fs.mkdirSync(this.#directory, { recursive: true, mode: 0o700 })
-    fs.writeFileSync(at, JSON.stringify(names), { mode: 0o600, flag: "wx" })
-    return () => fs.rmSync(at, { force: true })
+    const away = (): void => fs.rmSync(at, { force: true })
+    try {
+      fs.writeFileSync(at, JSON.stringify(names), { mode: 0o600, flag: "wx" })
+    } catch (error) {
+      // On a full disk an empty one would stand, which may name anything as long as this process lives.
+      away()
+      throw error
+    }
+    return away
   }
 
   /** True when a process that may live has a note of this kind about one of `names`. */

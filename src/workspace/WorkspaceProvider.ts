@@ -176,7 +176,8 @@ export interface Workspace {
   /**
    * For a host that starts its processes itself: the command and environment by which one runs inside, with the same rights as `exec`.
    * It ends with the workspace, and counts as running inside until then. What leads in stops while the process inside is stopped, and
-   * goes on with SIGCONT. Worthless after the end of the workspace.
+   * goes on with SIGCONT. Start it in a process group of its own: kill(2) on its own group reaches out of the workspace. Worthless after the
+   * end of the workspace.
    */
   readonly enter: (
     argv: readonly [string, ...string[]],

@@ -7,10 +7,12 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { expect, it } from "vitest"
+import { LayerLeases } from "../../providers/layerfs/LayerLeases.ts"
 import { type LayerStoreOptions, openLayerFs } from "../../providers/layerfs/index.ts"
 import type { WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 import { oneFile } from "../oneFile.ts"
-import { committed, failure, forkOf, ground, run, scratch, shell, treeAt, using, write } from "./projFixture.ts"
+import { mayMount, smallDisk } from "./smallDisk.ts"
+import { atEnd, committed, failure, forkOf, ground, run, scratch, shell, treeAt, using, write } from "./projFixture.ts"
 
 /** Opens a store, uses it and closes it: then nothing is being taken away any more. */
 const withStore = async <A>(
@@ -62,6 +64,26 @@ it("W15 L11 the limit of the cache is a size, and stats tell it beside what lies
     expect((await run(provider.stats)).cache).toMatchObject({ limitBytes: 2 ** 30 })
   )
 })
+
+it.skipIf(!mayMount)(
+  "W15 L12 on a full disk no hold is had, and none that failed stands in anybody's way afterwards",
+  async () => {
+    const disk = smallDisk(4 << 20)
+    atEnd(() => disk.remove())
+    const leases = new LayerLeases(disk.path)
+    ;(await leases.hold(["base/a"]))()
+    disk.leave(0)
+    await expect(leases.hold(["base/a"])).rejects.toMatchObject({ code: "ENOSPC" })
+    await expect(
+      leases.take(
+        "base/a",
+        async () => true,
+        () => undefined
+      )
+    ).rejects.toMatchObject({ code: "ENOSPC" })
+    expect(fs.readdirSync(join(disk.path, "lease"))).toEqual([])
+  }
+)
 
 it("W15 L10 beyond the limit what was not used for the longest time goes, and is made again when it is asked for", async () => {
   const store = join(scratch(), "s")

@@ -154,6 +154,43 @@ describe("overlay", () => {
     expect((await run(provider.recover(id))).checkpoint.outcome).toBe("committed")
   })
 
+  it.each(["emptied", "of an earlier boot"])(
+    "W23 L10 what a workspace on deltas kept is recovered when the cache was %s: its layers are made again under their names",
+    async (how) => {
+      const { provider, commit, store } = await ground({ a: "a", "d/x": "x", "d/y": "y" })
+      const branch = await forkOf(provider, commit)
+      for (const change of ["rm d/x; echo 1 > one", "rm -r d; echo d > d; mkdir e; echo 2 > e/two"]) {
+        await using(provider, branch, {}, async (workspace) => {
+          await shell(workspace, change)
+          await committed(workspace)
+        })
+      }
+      const id = await using(provider, branch, {}, async (workspace) => {
+        await shell(workspace, "rm one; echo 3 > e/three")
+        return workspace.id
+      })
+      const cache = join(store, "layerfs/cache")
+      if (how === "emptied") await removeTree(cache)
+      else {
+        for (const kind of ["base", "delta"])
+          for (const name of fs.readdirSync(join(cache, kind)).filter((found) => found.endsWith(".ok"))) {
+            const mark = JSON.parse(fs.readFileSync(join(cache, kind, name), "utf8"))
+            fs.writeFileSync(join(cache, kind, name), JSON.stringify({ ...mark, boot: "earlier" }))
+          }
+      }
+      expect((await rowsOf(store, (rows) => rows.find((row) => row.id === id)))?.lowers.length).toBe(3)
+      const recovered = await run(provider.recover(id))
+      expect(recovered.checkpoint.outcome).toBe("committed")
+      expect(await treeAt(provider, recovered.branch)).toEqual({
+        a: "a",
+        d: "d\n",
+        "e/": "",
+        "e/two": "2\n",
+        "e/three": "3\n"
+      })
+    }
+  )
+
   it("L10 W7 a fork from an attempt's checkpoint is ready from its layer; a cache that was lost or half made is rebuilt", async () => {
     const { provider, commit, store } = await ground({ "d/x": "x", "d/y": "y", z: "z" })
     const branch = await forkOf(provider, commit)

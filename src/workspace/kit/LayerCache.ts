@@ -29,8 +29,8 @@ export interface LayerCache {
   readonly adopt: (commit: string, lowers: readonly string[], upper: string) => Promise<void>
   /** True when every layer is there, whole, and as it was made, as far as that can be told cheaply. */
   readonly available: (names: readonly string[]) => boolean
-  /** Makes the base directory `name` of a commit when it is not there. */
-  readonly restore: (commit: string, name: string) => Promise<void>
+  /** Makes again, where it can, what is missing of the layers that showed a commit: after a boot, or when somebody emptied the cache. */
+  readonly restore: (commit: string, names: readonly string[]) => Promise<void>
   /** Begins to take away what is beyond the limit and nobody needs, where there is a limit: for a moment when less is needed. */
   readonly trim: () => void
   /** Removes what processes that are gone had begun to make. */

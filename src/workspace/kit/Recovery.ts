@@ -162,7 +162,7 @@ const reopen = async (parts: RecoveryParts, row: WorkspaceRow): Promise<OpenTree
   if (row.mountOptions !== overlayOptions(row.lowers, row.id)) throw unreadable(row, "its mount options are not ours")
   const { layers } = parts
   if (layers === null) throw unreadable(row, "this provider has no layers")
-  if (row.lowers.length === 1) await layers.restore(row.base, row.lowers[0]!)
+  await layers.restore(row.base, row.lowers)
   if (!layers.available(row.lowers)) throw unreadable(row, "a layer below it is gone")
   if (parts.tools === undefined) {
     throw new Unavailable({
