@@ -228,6 +228,31 @@ describe("what is told is what was kept", () => {
   })
 })
 
+it("W13 C8 W8 what an import leaves out is in no state: a checkpoint does not tell of it as removed", async () => {
+  const { place } = await ground()
+  const source = write(join(place, "with a store"), {
+    f: "f\n",
+    "s/layerfs/index.db": "",
+    "s/layerfs/packs/p": "",
+    "s/layerfs/cache/c": "",
+    "s/layerfs/work/w": ""
+  })
+  // One that cannot be looked at as a directory afterwards, as git or an archive.
+  const { provider } = await open(join(place, "other"), ({ directoryOf: _, ...backend }) => ({
+    ...backend,
+    keep: async (input) => {
+      if (input.isImport) expect(input.leaveOut).toContain("s/layerfs")
+      return backend.keep(input)
+    }
+  }))
+  const receipt = await run(provider.importDirectory({ source }))
+  expect(receipt).toMatchObject({ files: 1, directories: 1, noteCounts: { skippedStore: 1 } })
+  const branch = await run(provider.fork(receipt.layer))
+  await run(provider.applyTo(branch.id, [{ op: "write", path: "note", bytes: "n" }]))
+  const { changes } = await run(provider.diff(receipt.layer, branch.id))
+  expect(changes.map(({ kind, path }) => `${kind} ${path}`)).toEqual(["added note"])
+})
+
 describe("several at once", () => {
   it("W11 L12 two handles of one store, as of two processes, commit to one branch without a lost call", async () => {
     const { provider, branch, store } = await ground()

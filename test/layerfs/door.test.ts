@@ -3,6 +3,7 @@ import { readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
 import * as Exit from "effect/Exit"
 import { expect, it, vi } from "vitest"
 import type { Workspace, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
@@ -281,3 +282,19 @@ it.each(["overlay", "copy"] as const)(
     expect(await state(ground)).toEqual(before)
   }
 )
+
+it("V3 W4 W17 an option that no call knows is refused by its name, above all where safety was asked for", async () => {
+  const { fs, branch } = await seeded()
+  const refused = async (effect: Effect.Effect<unknown, unknown, Scope.Scope>): Promise<unknown> =>
+    Effect.runPromise(Effect.scoped(Effect.flip(effect)))
+  const typo = (options: object): never => options as never
+  const calls: readonly (readonly [Effect.Effect<unknown, unknown, Scope.Scope>, string])[] = [
+    [fs.open(branch, typo({ isolaton: { network: "none" } })), "isolaton"],
+    [fs.open(branch, typo({ isolation: { netwrok: "none" } })), "isolation"],
+    [fs.execOn(branch, ["true"], typo({ timelimitMs: 1 })), "timelimitMs"],
+    [fs.applyTo(branch, [], typo({ operationid: "x" })), "operationid"],
+    [Effect.flatMap(fs.open(branch), (workspace) => workspace.exec(["true"], typo({ timeLimit: 1 }))), "timeLimit"],
+    [Effect.flatMap(fs.open(branch), (workspace) => workspace.checkpoint(typo({ quiese: true }))), "quiese"]
+  ]
+  for (const [call, argument] of calls) expect(await refused(call)).toMatchObject({ _tag: "ArgumentInvalid", argument })
+})

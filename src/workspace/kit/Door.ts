@@ -68,11 +68,18 @@ const is =
   (name: string, fits: Fits): Look =>
   (value) =>
     fits(value) ? undefined : name
-/** An object with these fields, `name` where it is none. */
+/** An option that nobody knows is a typing error: what it was meant to ask for would be missing in silence. */
+const unknown = (
+  fields: Readonly<Record<string, Fits>>,
+  value: Readonly<Record<string, unknown>>
+): string | undefined => Object.keys(value).find((field) => !Object.hasOwn(fields, field) && value[field] !== undefined)
+/** An object with these fields and no others, `name` where it is none. */
 const given =
   (fields: Readonly<Record<string, Fits>>, name = "options"): Look =>
   (value) =>
-    isObject(value) ? Object.keys(fields).find((field) => !fields[field]!(value[field])) : name
+    isObject(value)
+      ? (Object.keys(fields).find((field) => !fields[field]!(value[field])) ?? unknown(fields, value))
+      : name
 const options =
   (fields: Readonly<Record<string, Fits>>): Look =>
   (value) =>
@@ -96,6 +103,7 @@ const exec = {
   spillDirectory: maybe(isPlaceText),
   gitDefaults: maybe(isFlag)
 }
+const checkpoint = { ...commit, quiesce: maybe(isFlag), allowLive: maybe(isFlag), keepTimes: maybe(isFlag) }
 const isCandidate = Schema.is(Candidate)
 const open = {
   projection: maybe(oneOf("auto", "overlay", "copy", "reflink", "worktree")),
@@ -184,7 +192,7 @@ const workspaceCalls: Readonly<Partial<Record<keyof Workspace, readonly Look[]>>
     is("command", listOf(isText)),
     options({ ...spawn, passEnv: maybe(listOf(isText)), gitDefaults: maybe(isFlag) })
   ],
-  checkpoint: [options({ ...commit, quiesce: maybe(isFlag), allowLive: maybe(isFlag), keepTimes: maybe(isFlag) })],
+  checkpoint: [options(checkpoint)],
   discard: [is("reason", isText)]
 }
 
@@ -207,7 +215,7 @@ const refusal = (call: string, argument: string): CoppiceError => {
   if (field !== undefined) return invalid(field)
   if (argument === "path" || argument === "operations") return pathError("invalid", "")
   return new ArgumentInvalid({
-    message: `${call}: the argument \`${argument}\` is missing or of another kind.`,
+    message: `${call}: the argument \`${argument}\` is missing, of another kind, or no argument of this call.`,
     remedy: "Give it as the declaration of the call says. Nothing was done.",
     call,
     argument
@@ -234,6 +242,12 @@ const behind = <Service extends object>(
     checked[name] = guarded
   }
   return checked as Service
+}
+
+/** Of the options of a call that does several things, those that one of them takes. */
+export const partOf = (options: object, which: "exec" | "checkpoint"): object => {
+  const fields = which === "exec" ? exec : checkpoint
+  return Object.fromEntries(Object.entries(options).filter(([name]) => Object.hasOwn(fields, name)))
 }
 
 export const checkedProvider = (provider: WorkspaceProvider): WorkspaceProvider => behind(provider, providerCalls)

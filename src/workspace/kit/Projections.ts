@@ -14,6 +14,7 @@ import type { HolderPool } from "./HolderPool.ts"
 import type { LayerCache } from "./LayerCache.ts"
 import { findTools, missingForNamespaces } from "./Machine.ts"
 import { openCopy, openOverlay, type OpenTree, type TreeRequest } from "./OpenTree.ts"
+import { partOf } from "./Door.ts"
 import { OpenWorkspace } from "./OpenWorkspace.ts"
 import { beginsHere, endedHere } from "./OpenHere.ts"
 import { discardLeft, listLeft, newWorkspaceId, recoverLeft, sweepWork } from "./Recovery.ts"
@@ -165,10 +166,10 @@ export const makeProjections = (parts: ProjectionParts): Projections => {
       Effect.gen(function* () {
         const workspace = yield* acquire(branch, options)
         const service = workspace.service()
-        const result = yield* service.exec(command, options)
+        const result = yield* service.exec(command, partOf(options, "exec"))
         // The call ends here (L2): what it left running is ended before the files are read.
         yield* Effect.promise(() => workspace.endProcesses())
-        const checkpoint = yield* service.checkpoint(options)
+        const checkpoint = yield* service.checkpoint(partOf(options, "checkpoint"))
         return { result, checkpoint }
       })
     )

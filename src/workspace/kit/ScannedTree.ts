@@ -74,3 +74,20 @@ export const entriesOfScan = (
   visit(scanned.root)
   return grouped(inOrder(entries), inodes)
 }
+
+/** What was scanned without the directories at these paths, of which nothing was kept. */
+export const without = (scanned: Scan, leaveOut: readonly TreePath[]): Scan => {
+  const left = new Set(leaveOut)
+  let directories = 0
+  const kept = (directory: ScannedDirectory): ScannedDirectory => ({
+    ...directory,
+    entries: directory.entries.flatMap((entry): ScannedDirectory["entries"] => {
+      if (entry.type !== "directory") return [entry]
+      if (left.has(entry.path)) return []
+      directories += 1
+      return [kept(entry)]
+    })
+  })
+  const root = kept(scanned.root)
+  return { ...scanned, root, directories }
+}

@@ -14,7 +14,7 @@ import { ImportNotes } from "./ImportNotes.ts"
 import { type Scan, type ScannedFile } from "./ImportScan.ts"
 import { type Machine, signsOf, thisMachine } from "./ImportSigns.ts"
 import { checkSource, refuseImport } from "./ImportSource.ts"
-import { entriesOfScan, scanTree } from "./ScannedTree.ts"
+import { entriesOfScan, scanTree, without } from "./ScannedTree.ts"
 import { linkGroups } from "./LinkGroups.ts"
 import { operationUsed } from "./Refusals.ts"
 import type { ProjectRow } from "./RefStore.ts"
@@ -94,7 +94,7 @@ export class SnapshotImports {
           `${moved.copiedBytes} bytes were copied (${moved.method}): the source shares none with the store`
         )
       }
-      return await this.#commitImport(input, project, snapshot, scanned, notes, scope)
+      return await this.#commitImport(input, project, snapshot, without(scanned, leaveOut), notes, scope)
     } catch (error) {
       await this.#store.giveUp(snapshot)
       throw error
