@@ -20,10 +20,10 @@ const environment = sha256("the environment of the finder")
 
 const files: Files = {
   ".gitignore": "dist\n*.log\n",
-  "src/sum.js": "exports.sum = (a, b) => a - b\n",
+  "src/sum.cjs": "exports.sum = (a, b) => a - b\n",
   "src/unused.js": "exports.unused = true\n",
-  "test.js": `
-const { sum } = require("./src/sum.js")
+  "test.cjs": `
+const { sum } = require("./src/sum.cjs")
 if (sum(2, 3) !== 5) throw new Error("sum is wrong")
 console.log("sum is right")
 `,
@@ -54,16 +54,16 @@ const repository = (scene: WorkspaceScene): string => {
 /** What the finder does, and hands over. */
 const finding = async (scene: WorkspaceScene, branch: string): Promise<Candidate> => {
   const commit = await scene.using(branch, async (workspace) => {
-    const before = await scene.run(workspace.exec([process.execPath, "test.js"]))
+    const before = await scene.run(workspace.exec([process.execPath, "test.cjs"]))
     assert.notEqual(before.exitCode, 0)
-    await scene.run(workspace.edit("src/sum.js", "a - b", "a + b"))
+    await scene.run(workspace.edit("src/sum.cjs", "a - b", "a + b"))
     await inside(
       scene,
       workspace,
-      "mkdir dist && echo built > dist/out && echo log > a.log && git mv src/unused.js src/moved.js && chmod +x run.sh"
+      "mkdir dist && echo built > dist/out && echo log > a.log && git mv src/unused.js src/moved.cjs && chmod +x run.sh"
     )
     await scene.run(workspace.write("image.bin", Buffer.from([9, 0, 255, 10, 0, 1])))
-    assert.equal(await inside(scene, workspace, [process.execPath, "test.js"]), "sum is right\n")
+    assert.equal(await inside(scene, workspace, [process.execPath, "test.cjs"]), "sum is right\n")
     return (await committed(scene, workspace, { actor: { agent: "finder" } })).commit
   })
   return scene.run(scene.provider.candidate(commit, { environment, parent: null }))
@@ -88,11 +88,11 @@ export const handoffScenarios: readonly WorkspaceScenario[] = [
       const commit = await scene.using(
         received.id,
         async (workspace) => {
-          assert.equal(await inside(scene, workspace, [process.execPath, "test.js"]), "sum is right\n")
+          assert.equal(await inside(scene, workspace, [process.execPath, "test.cjs"]), "sum is right\n")
           assert.equal(await inside(scene, workspace, "cat dist/out"), "built\n")
-          await scene.run(workspace.write("src/more.js", "exports.more = (a) => a * 2\n"))
-          await inside(scene, workspace, "echo 'if (require(\"./src/more.js\").more(4) !== 8) throw 1' >> test.js")
-          assert.equal(await inside(scene, workspace, [process.execPath, "test.js"]), "sum is right\n")
+          await scene.run(workspace.write("src/more.cjs", "exports.more = (a) => a * 2\n"))
+          await inside(scene, workspace, "echo 'if (require(\"./src/more.cjs\").more(4) !== 8) throw 1' >> test.cjs")
+          assert.equal(await inside(scene, workspace, [process.execPath, "test.cjs"]), "sum is right\n")
           return (await committed(scene, workspace, { actor: { agent: "receiver" } })).commit
         },
         { as: { candidate, environment } }
@@ -108,12 +108,12 @@ export const handoffScenarios: readonly WorkspaceScenario[] = [
       gitIn(source, "clone", "-q", "--no-hardlinks", source, clean)
       writeFileSync(`${clean}.patch`, patch)
       gitIn(clean, "apply", "--index", `${clean}.patch`)
-      const printed = execFileSync(process.execPath, ["test.js"], { cwd: clean, encoding: "utf8" })
+      const printed = execFileSync(process.execPath, ["test.cjs"], { cwd: clean, encoding: "utf8" })
       assert.equal(printed, "sum is right\n")
       assert.equal(gitIn(clean, "ls-files", "-s", "run.sh").slice(0, 6), "100755")
       assert.equal(
         gitIn(clean, "ls-files"),
-        ".gitignore\nimage.bin\nrun.sh\nsrc/more.js\nsrc/moved.js\nsrc/sum.js\ntest.js\n"
+        ".gitignore\nimage.bin\nrun.sh\nsrc/more.cjs\nsrc/moved.cjs\nsrc/sum.cjs\ntest.js\n"
       )
       const bytes = execFileSync("cat", ["image.bin"], { cwd: clean })
       assert.deepEqual([...bytes], [9, 0, 255, 10, 0, 1])

@@ -16,10 +16,10 @@ const lines = (...changed: readonly (readonly [number, string])[]): string => {
 
 const files = {
   "shared.txt": lines(),
-  "sum.js": "exports.sum = (a, b) => a - b\n",
-  "more.js": "exports.more = (a) => a\n",
-  "test.js": `
-const { sum } = require("./sum.js"), { more } = require("./more.js")
+  "sum.cjs": "exports.sum = (a, b) => a - b\n",
+  "more.cjs": "exports.more = (a) => a\n",
+  "test.cjs": `
+const { sum } = require("./sum.cjs"), { more } = require("./more.cjs")
 console.log(sum(2, 3), more(4))
 `,
   "gone.txt": "removed by one, edited by the other\n"
@@ -59,12 +59,12 @@ export const mergeScenarios: readonly WorkspaceScenario[] = [
       const { branch, head, other, mine, their } = await twoSides(
         scene,
         [
-          ["sum.js", "exports.sum = (a, b) => a + b\n"],
+          ["sum.cjs", "exports.sum = (a, b) => a + b\n"],
           ["shared.txt", lines([1, "ours"])],
           ["ours.txt", "ours\n"]
         ],
         [
-          ["more.js", "exports.more = (a) => a * 2\n"],
+          ["more.cjs", "exports.more = (a) => a * 2\n"],
           ["shared.txt", lines([17, "theirs"])],
           ["gone.txt", null]
         ]
@@ -81,8 +81,8 @@ export const mergeScenarios: readonly WorkspaceScenario[] = [
       assert.deepEqual([parent, secondParent], [mine, their])
       assert.equal(await textAt(scene, branch, "shared.txt"), lines([1, "ours"], [17, "theirs"]))
       await scene.using(branch, async (workspace) => {
-        assert.equal(await inside(scene, workspace, [process.execPath, "test.js"]), "5 8\n")
-        assert.equal(await inside(scene, workspace, "ls"), "more.js\nours.txt\nshared.txt\nsum.js\ntest.js\n")
+        assert.equal(await inside(scene, workspace, [process.execPath, "test.cjs"]), "5 8\n")
+        assert.equal(await inside(scene, workspace, "ls"), "more.cjs\nours.txt\nshared.txt\nsum.js\ntest.js\n")
       })
       assert.equal(await headOf(scene, other), their)
       assert.equal((await scene.run(scene.provider.merge(other, branch))).outcome, "unchanged")
@@ -105,7 +105,7 @@ export const mergeScenarios: readonly WorkspaceScenario[] = [
           ["shared.txt", theirLine],
           ["gone.txt", "edited\n"],
           ["both.txt", "theirs\n"],
-          ["more.js", "exports.more = (a) => a * 2\n"]
+          ["more.cjs", "exports.more = (a) => a * 2\n"]
         ]
       )
       for (const options of [{ dryRun: true }, {}]) {
@@ -139,10 +139,10 @@ export const mergeScenarios: readonly WorkspaceScenario[] = [
     needs,
     body: async (scene) => {
       const same: Edit = ["shared.txt", ourLine]
-      const { branch, other } = await twoSides(scene, [same], [same, ["more.js", "exports.more = (a) => a * 3\n"]])
+      const { branch, other } = await twoSides(scene, [same], [same, ["more.cjs", "exports.more = (a) => a * 3\n"]])
       assert.equal((await scene.run(scene.provider.merge(other, branch))).outcome, "merged")
       assert.equal(await textAt(scene, branch, "shared.txt"), ourLine)
-      assert.equal(await textAt(scene, branch, "more.js"), "exports.more = (a) => a * 3\n")
+      assert.equal(await textAt(scene, branch, "more.cjs"), "exports.more = (a) => a * 3\n")
     }
   },
   {
