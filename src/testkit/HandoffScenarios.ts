@@ -113,7 +113,7 @@ export const handoffScenarios: readonly WorkspaceScenario[] = [
       assert.equal(gitIn(clean, "ls-files", "-s", "run.sh").slice(0, 6), "100755")
       assert.equal(
         gitIn(clean, "ls-files"),
-        ".gitignore\nimage.bin\nrun.sh\nsrc/more.cjs\nsrc/moved.cjs\nsrc/sum.cjs\ntest.js\n"
+        ".gitignore\nimage.bin\nrun.sh\nsrc/more.cjs\nsrc/moved.cjs\nsrc/sum.cjs\ntest.cjs\n"
       )
       const bytes = execFileSync("cat", ["image.bin"], { cwd: clean })
       assert.deepEqual([...bytes], [9, 0, 255, 10, 0, 1])

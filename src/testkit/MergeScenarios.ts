@@ -82,7 +82,7 @@ export const mergeScenarios: readonly WorkspaceScenario[] = [
       assert.equal(await textAt(scene, branch, "shared.txt"), lines([1, "ours"], [17, "theirs"]))
       await scene.using(branch, async (workspace) => {
         assert.equal(await inside(scene, workspace, [process.execPath, "test.cjs"]), "5 8\n")
-        assert.equal(await inside(scene, workspace, "ls"), "more.cjs\nours.txt\nshared.txt\nsum.js\ntest.js\n")
+        assert.equal(await inside(scene, workspace, "ls"), "more.cjs\nours.txt\nshared.txt\nsum.cjs\ntest.cjs\n")
       })
       assert.equal(await headOf(scene, other), their)
       assert.equal((await scene.run(scene.provider.merge(other, branch))).outcome, "unchanged")
