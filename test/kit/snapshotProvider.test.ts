@@ -30,6 +30,13 @@ const scratch = (): string => {
 const run = Effect.runPromise
 const failure = <E>(effect: Effect.Effect<unknown, E>): Promise<E> => run(Effect.flip(effect))
 
+/** As a backend whose states are no directories. */
+const withoutDirectory = (backend: SnapshotBackend): SnapshotBackend => {
+  const rest = { ...backend } as { directoryOf?: unknown }
+  delete rest.directoryOf
+  return rest as SnapshotBackend
+}
+
 interface Opened {
   readonly provider: WorkspaceProvider
   readonly close: () => Promise<void>
@@ -238,8 +245,8 @@ it("W13 C8 W8 what an import leaves out is in no state: a checkpoint does not te
     "s/layerfs/work/w": ""
   })
   // One that cannot be looked at as a directory afterwards, as git or an archive.
-  const { provider } = await open(join(place, "other"), ({ directoryOf: _, ...backend }) => ({
-    ...backend,
+  const { provider } = await open(join(place, "other"), (backend) => ({
+    ...withoutDirectory(backend),
     keep: async (input) => {
       if (input.isImport) expect(input.leaveOut).toContain("s/layerfs")
       return backend.keep(input)
