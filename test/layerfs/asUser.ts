@@ -46,7 +46,8 @@ export const runAsUser = async (
     await build({
       entryPoints: {
         program: join(import.meta.dirname, program),
-        "layerfs-worker": join(import.meta.dirname, "../../providers/layerfs/worker.ts")
+        "layerfs-worker": join(import.meta.dirname, "../../providers/layerfs/worker.ts"),
+        "grep-worker": join(import.meta.dirname, "../../src/workspace/kit/grepWorker.ts")
       },
       bundle: true,
       platform: "node",
@@ -57,7 +58,8 @@ export const runAsUser = async (
       define: { __COPPICE_CRASH_POINTS__: "false" },
       logLevel: "silent"
     })
-    fs.renameSync(join(bin, "layerfs-worker.mjs"), join(bin, "layerfs-worker.js"))
+    for (const thread of ["layerfs-worker", "grep-worker"])
+      fs.renameSync(join(bin, `${thread}.mjs`), join(bin, `${thread}.js`))
     fs.writeFileSync(join(bin, "package.json"), `{"type":"module"}`)
     const node = join(bin, "node")
     fs.copyFileSync(process.execPath, node)

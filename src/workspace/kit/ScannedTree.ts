@@ -1,7 +1,9 @@
 /**
  * A directory as it is looked at for an import, and what it comes to as the tree of a commit. Rules: W13, W22, L15.
  */
-import type { TreePath } from "../../base/PathBytes.ts"
+import { join, type TreePath } from "../../base/PathBytes.ts"
+import { canRead } from "./Harvest.ts"
+import { breathing } from "./Question.ts"
 import { inOrder, type KeptEntry } from "./CommitTree.ts"
 import type { ImportNotes } from "./ImportNotes.ts"
 import { type Scan, scan as scanSource, type ScannedDirectory } from "./ImportScan.ts"
@@ -75,19 +77,32 @@ export const entriesOfScan = (
   return grouped(inOrder(entries), inodes)
 }
 
-/** What was scanned without the directories at these paths, of which nothing was kept. */
+/** Files that this user may not read. */
+export const unreadableFiles = async (root: TreePath, files: Scan["files"]): Promise<readonly TreePath[]> => {
+  // Root reads whatever the mode says.
+  if (process.getuid?.() === 0) return []
+  const breathe = breathing(() => false)
+  const found: TreePath[] = []
+  for (const { path } of files) {
+    await breathe()
+    if (!canRead(join(root, path))) found.push(path)
+  }
+  return found
+}
+
+/** What was scanned without the directories and files at these paths, of which nothing was kept. */
 export const without = (scanned: Scan, leaveOut: readonly TreePath[]): Scan => {
   const left = new Set(leaveOut)
   let directories = 0
   const kept = (directory: ScannedDirectory): ScannedDirectory => ({
     ...directory,
     entries: directory.entries.flatMap((entry): ScannedDirectory["entries"] => {
-      if (entry.type !== "directory") return [entry]
       if (left.has(entry.path)) return []
+      if (entry.type !== "directory") return [entry]
       directories += 1
       return [kept(entry)]
     })
   })
   const root = kept(scanned.root)
-  return { ...scanned, root, directories }
+  return { ...scanned, root, directories, files: scanned.files.filter(({ path }) => !left.has(path)) }
 }

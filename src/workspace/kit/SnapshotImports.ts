@@ -14,7 +14,7 @@ import { ImportNotes } from "./ImportNotes.ts"
 import { type Scan, type ScannedFile } from "./ImportScan.ts"
 import { type Machine, signsOf, thisMachine } from "./ImportSigns.ts"
 import { checkSource, refuseImport } from "./ImportSource.ts"
-import { entriesOfScan, scanTree, without } from "./ScannedTree.ts"
+import { entriesOfScan, scanTree, unreadableFiles, without } from "./ScannedTree.ts"
 import { linkGroups } from "./LinkGroups.ts"
 import { operationUsed } from "./Refusals.ts"
 import type { ProjectRow } from "./RefStore.ts"
@@ -65,7 +65,12 @@ export class SnapshotImports {
     const look = (at: TreePath, notes: ImportNotes) => scanTree(at, notes, scope, { shownAs: source, apart: own })
     const firstNotes = new ImportNotes()
     const first = await look(source, firstNotes)
-    const leaveOut = [...own, ...firstNotes.leftOut()]
+    const unreadable = await unreadableFiles(source, first.files)
+    const tellUnreadable = (into: ImportNotes): void => {
+      for (const path of unreadable) into.add("skippedUnreadable", path, "not imported: EACCES")
+    }
+    tellUnreadable(firstNotes)
+    const leaveOut = [...new Set([...own, ...firstNotes.leftOut()])]
     const project = { id: newId("project"), name: input.name, source }
     const state = {
       project: project.id,
@@ -82,6 +87,7 @@ export class SnapshotImports {
       const notes = kept === undefined ? new ImportNotes() : firstNotes
       // A directory that was kept is looked at itself; else the source has to be what it was before.
       const scanned = kept === undefined ? await look(source, notes) : await look(kept, new ImportNotes())
+      if (kept === undefined) tellUnreadable(notes)
       if (kept === undefined && !sameScan(first, scanned)) {
         await this.#store.giveUp(snapshot)
         return "changed"
