@@ -23,7 +23,8 @@ interface Noted {
   readonly treeDigest: string
 }
 
-export const suiteOver = async (...all: readonly WorkspaceKind[]): Promise<void> => {
+/** `once`: kinds that run nothing again on a fork of a fork, because another kind of the same code does. */
+export const suiteOver = async (all: readonly WorkspaceKind[], once: readonly WorkspaceKind[] = []): Promise<void> => {
   console.log(`workspaces seed ${seed}`)
   const kinds = all.filter((kind) => lackOfKind(kind) === null)
   const transcripts = new Map<string, Transcript>()
@@ -49,7 +50,10 @@ export const suiteOver = async (...all: readonly WorkspaceKind[]): Promise<void>
       suite.filter(({ rules }) => rules.includes("W6"))
     )
   }
-  for (const [kind, suite] of suites) defined(kind, suite)
+  for (const [kind, suite] of suites) {
+    const isAgain = ({ name }: Scenario): boolean => name.endsWith(", on a fork of a fork")
+    defined(kind, once.includes(kind) ? suite.filter((scenario) => !isAgain(scenario)) : suite)
+  }
   for (const kind of all.filter((one) => !kinds.includes(one))) {
     test(`K1 [${kind}] the suite`, (context) => context.skip(lackOfKind(kind)!))
   }

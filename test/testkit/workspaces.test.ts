@@ -3,7 +3,7 @@ import { assert, test } from "vitest"
 import { workspaceConformance } from "../../src/testkit/index.ts"
 import { suiteOver, underOf } from "./suiteOver.ts"
 
-await suiteOver("layerfs-overlay", "layerfs-copy")
+await suiteOver(["layerfs-overlay", "layerfs-copy"])
 
 test("W1 a scenario that cannot be run says why, and running it all the same fails with that", async () => {
   const { create, options } = underOf("layerfs-copy")

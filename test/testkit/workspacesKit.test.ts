@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import { expect, test } from "vitest"
 import { suiteOver, underOf } from "./suiteOver.ts"
 
-await suiteOver("git-worktree", "kit-copies")
+await suiteOver(["git-worktree", "kit-copies"], ["kit-copies"])
 
 test("W1 GW1 GW2 a worktree says of itself that it merges with a list of conflicts, lies where git put it, and keeps ignored files", async () => {
   const { open, remove } = await underOf("git-worktree").create()
