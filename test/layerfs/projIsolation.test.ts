@@ -262,11 +262,14 @@ describe("the plan and the read-back", () => {
       "5 1 0:5 / /secret ro - tmpfs coppice ro"
     ]
     const planned = { level: "enforced", protected: [], reachable: [], network: "host" } as const
-    expect(readBack(planned, plan, info.join("\n"))).toEqual(planned)
+    expect(readBack(planned, plan, info.join("\n"))).toEqual({
+      ...planned,
+      reachable: ["network and abstract sockets"]
+    })
     const data = [...info, "6 1 8:2 / /data rw - ext4 /dev/sdb rw"]
     expect(readBack(planned, plan, data.join("\n"))).toMatchObject({
       level: "advisory",
-      reachable: ["/data (writable)"]
+      reachable: ["network and abstract sockets", "/data (writable)"]
     })
     const bare = info.filter((line) => !line.includes("/secret"))
     expect(readBack(planned, plan, bare.join("\n"))).toMatchObject({ level: "advisory" })
