@@ -164,8 +164,10 @@ export const writeState = async (commit: StateCommit): Promise<void> => {
     const message = Buffer.from(commit.message, "utf8")
     const [first, ...others] = parents
     const seconds = Math.floor(at / 1000)
+    // Two equal states that are kept in one second would be one pack, and git makes a pack of a name once at a time.
+    const name = ref.slice(ref.lastIndexOf("/") + 1)
     await to.add(
-      text(`commit ${ref}\ncommitter coppice <coppice@localhost> ${seconds} +0000\ndata ${message.length}\n`)
+      text(`commit ${ref}\ncommitter coppice <${name}@localhost> ${seconds} +0000\ndata ${message.length}\n`)
     )
     await to.add(message)
     await to.add(text("\n"))
