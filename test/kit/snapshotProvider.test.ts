@@ -237,13 +237,9 @@ describe("what is told is what was kept", () => {
 
 it("W13 C8 W8 what an import leaves out is in no state: a checkpoint does not tell of it as removed", async () => {
   const { place } = await ground()
-  const source = write(join(place, "with a store"), {
-    f: "f\n",
-    "s/layerfs/index.db": "",
-    "s/layerfs/packs/p": "",
-    "s/layerfs/cache/c": "",
-    "s/layerfs/work/w": ""
-  })
+  const inStore = ["packs", "cache", "work"].map((name) => [join("s", "layerfs", name, "x"), ""])
+  const files = { f: "f\n", "s/layerfs/index.db": "", ...Object.fromEntries(inStore) }
+  const source = write(join(place, "with a store"), files)
   // One that cannot be looked at as a directory afterwards, as git or an archive.
   const { provider } = await open(join(place, "other"), (backend) => ({
     ...withoutDirectory(backend),

@@ -321,7 +321,7 @@ for (const kind of ["btrfs", "xfs"] as const) {
     const look = keptLook(lookOf(source))
     await backend.keep(keeping("a", source, { leaveOut: specials }))
     await backend.make(making("a", join(disk, "store/work")))
-    fs.writeFileSync(join(disk, "store/work/small"), "changed")
+    fs.writeFileSync(join(disk, "store", "work", "small"), "changed")
     const changed = lookOf(join(disk, "store/work"))
     await backend.keep(keeping("b", join(disk, "store/work"), { isImport: false }))
     // Nothing comes behind this one that would flush it too.

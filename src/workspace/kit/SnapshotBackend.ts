@@ -138,7 +138,7 @@ export interface SnapshotBackend {
   readonly beforeRemoval?: (input: { readonly workspace: string; readonly target: TreePath }) => Promise<void>
   /** Frees a state that no commit stands for. Idempotent. */
   readonly drop: (snapshot: Snapshot) => Promise<void>
-  /** States that are kept, half-made ones included: those that no commit stands for are dropped when the store is opened. */
+  /** States that are kept, half-made ones included: for a look at the backend by itself. The kit knows its own by their rows. */
   readonly kept: () => Promise<readonly Snapshot[]>
   /**
    * Where a kept state lies as a directory, absolute; absent where it does not. An import is then looked at there, so that what is told of
