@@ -8,14 +8,13 @@ import type { TreePath } from "../../../src/base/PathBytes.ts"
 import { show } from "../../../src/base/PathBytes.ts"
 import type { GlobPage, GrepMatch, GrepPage } from "../../../src/workspace/WorkspaceProvider.ts"
 import { readContent } from "../FileContent.ts"
-import { expressionOf, globOf } from "../../../src/workspace/kit/Patterns.ts"
+import { expressionOf, globOf, isPlaceFound } from "../../../src/workspace/kit/Patterns.ts"
 import { grepLines, isBinary } from "../../../src/workspace/kit/Grep.ts"
 import type { CommitRow } from "../../../src/workspace/kit/RefStore.ts"
 import type { GlobQuestion, GrepQuestion } from "../StoreCalls.ts"
 import type { StoredEntry } from "../TreeCodec.ts"
 import { walkDiff } from "../TreeDiff.ts"
 import { Bounded } from "../../../src/workspace/kit/Bounded.ts"
-import { isText } from "../../../src/workspace/kit/Invalid.ts"
 import type { History } from "./History.ts"
 import { breathing, commitOf, cursorAt, cursorFor, limitOf } from "../../../src/workspace/kit/Question.ts"
 
@@ -35,24 +34,12 @@ const longestText = 2000
 /** Entries that are matched in one go. */
 const pieceEntries = 1000
 
-interface At {
-  readonly commit: string
-  readonly path: TreePath
-  readonly line: number
-}
-const isAt = (at: unknown): at is At =>
-  typeof at === "object" &&
-  at !== null &&
-  isText((at as At).commit) &&
-  isText((at as At).path) &&
-  Number.isSafeInteger((at as At).line)
-
 /** Throws `RefNotFound`, `QueryInvalid`, `PatternTooSlow`. */
 export const globAt = async (history: History, bounded: Bounded, input: GlobQuestion): Promise<GlobPage> => {
   const limit = limitOf(input.limit, 1000)
   const wanted = globOf(input.pattern)
   const question = { glob: input.ref, pattern: input.pattern }
-  const at = input.after === undefined ? undefined : cursorAt(history.refs, question, input.after, isAt)
+  const at = input.after === undefined ? undefined : cursorAt(history.refs, question, input.after, isPlaceFound)
   const commit = commitOf(history, input.ref, at?.commit)
   const breathe = breathing(history.cancelled)
   const found: TreePath[] = []
@@ -102,7 +89,7 @@ export const grepAt = async (
   const expression = expressionOf(input.pattern)
   const wanted = input.glob === null ? () => true : globOf(input.glob)
   const question = { grep: input.ref, pattern: String(input.pattern), path: input.path, glob: input.glob }
-  const at = input.after === undefined ? undefined : cursorAt(history.refs, question, input.after, isAt)
+  const at = input.after === undefined ? undefined : cursorAt(history.refs, question, input.after, isPlaceFound)
   const commit = commitOf(history, input.ref, at?.commit)
   const below = locate(commit)
   const breathe = breathing(history.cancelled)

@@ -19,3 +19,16 @@ export const expressionOf = (pattern: unknown): RegExp => {
   if (!(pattern instanceof RegExp)) throw invalid("pattern")
   return lineExpression(pattern)
 }
+
+/** Where a search stands: behind this line of this file of a commit. */
+interface PlaceFound {
+  readonly commit: string
+  readonly path: TreePath
+  readonly line: number
+}
+export const isPlaceFound = (at: unknown): at is PlaceFound =>
+  typeof at === "object" &&
+  at !== null &&
+  isText((at as PlaceFound).commit) &&
+  isText((at as PlaceFound).path) &&
+  Number.isSafeInteger((at as PlaceFound).line)

@@ -8,8 +8,7 @@ import type { GlobPage, GrepMatch, GrepPage } from "../WorkspaceProvider.ts"
 import type { CommitTree, KeptEntry } from "./CommitTree.ts"
 import { isBinary } from "./Grep.ts"
 import type { GrepThread } from "./GrepThread.ts"
-import { isText } from "./Invalid.ts"
-import { expressionOf, globOf } from "./Patterns.ts"
+import { expressionOf, globOf, isPlaceFound } from "./Patterns.ts"
 import { breathing, commitOf, cursorAt, cursorFor, limitOf, type RefHistory } from "./Question.ts"
 import type { GrepTexts, Paged } from "./Questions.ts"
 import type { CommitRow } from "./RefStore.ts"
@@ -21,18 +20,6 @@ const readAtMost = 64 * 1024 * 1024
 const atOnce = { files: 200, bytes: 1024 * 1024 }
 /** Characters of a line that are told. */
 const longestText = 2000
-
-interface At {
-  readonly commit: string
-  readonly path: TreePath
-  readonly line: number
-}
-const isAt = (at: unknown): at is At =>
-  typeof at === "object" &&
-  at !== null &&
-  isText((at as At).commit) &&
-  isText((at as At).path) &&
-  Number.isSafeInteger((at as At).line)
 
 export interface SearchParts extends RefHistory {
   readonly treeOf: (commit: string) => Promise<CommitTree>
@@ -48,7 +35,7 @@ export const globKept = async (
   const limit = limitOf(input.limit, 1000)
   const wanted = globOf(input.pattern)
   const question = { glob: input.ref, pattern: input.pattern }
-  const at = input.after === undefined ? undefined : cursorAt(parts.refs, question, input.after, isAt)
+  const at = input.after === undefined ? undefined : cursorAt(parts.refs, question, input.after, isPlaceFound)
   const commit = commitOf(parts, input.ref, at?.commit)
   const breathe = breathing(parts.cancelled)
   const paths: TreePath[] = []
@@ -117,7 +104,7 @@ export const grepKept = async (
   const expression = expressionOf(input.pattern)
   const wanted = input.glob === null ? () => true : globOf(input.glob)
   const question = { grep: input.ref, pattern: String(input.pattern), path: input.path, glob: input.glob }
-  const at = input.after === undefined ? undefined : cursorAt(parts.refs, question, input.after, isAt)
+  const at = input.after === undefined ? undefined : cursorAt(parts.refs, question, input.after, isPlaceFound)
   const commit = commitOf(parts, input.ref, at?.commit)
   const below = await locate(commit)
   const tree = await parts.treeOf(commit.id)
