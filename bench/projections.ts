@@ -16,7 +16,7 @@ import { parallelRow } from "./parallel.ts"
 import { withProvider, withStore } from "./provider.ts"
 import { measureReady } from "./ready.ts"
 import { replayIds, replayRows } from "./replay.ts"
-import type { AreaResult, Row, Skipped } from "./report.ts"
+import { type AreaResult, type Row, rowLine, type Skipped } from "./report.ts"
 import { fullSize } from "./tree.ts"
 import { type Bench, commitName, execRow, readyRow } from "./workspace.ts"
 
@@ -72,7 +72,9 @@ export const run = (options: BenchOptions): Promise<AreaResult> =>
       if (!wanted(id)) return
       options.progress(id)
       try {
-        rows.push(await measure())
+        const measured = await measure()
+        rows.push(measured)
+        options.progress(rowLine(measured))
       } catch (error) {
         skip(id, String((error as Error).message).split("\n", 1)[0] ?? "")
       }

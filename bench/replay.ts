@@ -16,8 +16,8 @@ import { ByHand } from "./by-hand.ts"
 import type { BenchOptions } from "./main.ts"
 import { command, timed } from "./measure.ts"
 import { forkOf, openWorkspace, withProvider } from "./provider.ts"
-import { figures, type Row, type Skipped } from "./report.ts"
-import { generateTree } from "./tree.ts"
+import { figures, type Row, rowLine, type Skipped } from "./report.ts"
+import { fullSize, generateTree } from "./tree.ts"
 import { joined, verdict } from "./workspace.ts"
 
 /** `byHand` is no provider: plain git, against which the providers are held. */
@@ -81,8 +81,12 @@ const test = `set -e
 for f in work/src/*.txt; do grep -q "$(sha256sum < "$f" | cut -c 1-64)" work/out/all; done
 `
 
+/** Of 2,000 files, 40 MB, unless another size was asked for: a run of all cells makes nearly 1,200 workspaces. */
+const sizeOf = ({ seed, files, bytes }: BenchOptions) =>
+  files === fullSize.files ? { seed, files: 2000, bytes: 40e6 } : { seed, files, bytes }
+
 const makeSource = async (target: string, options: BenchOptions): Promise<void> => {
-  generateTree(target, { seed: options.seed, files: options.files, bytes: options.bytes })
+  generateTree(target, sizeOf(options))
   mkdirSync(join(target, "work/src"), { recursive: true })
   // Git knows no empty directory.
   writeFileSync(join(target, "work/src/f0.txt"), "base\n")
@@ -150,7 +154,7 @@ const cellRows = async (cell: Cell, opened: readonly Open[], options: BenchOptio
         peers: {},
         correct,
         note: joined(
-          `${cell.workers} workers, ${cell.branches} branches, two rounds of edit, build, test and checkpoint each; durability ${durability}`,
+          `${sizeOf(options).files} files, ${cell.workers} workers, ${cell.branches} branches, two rounds of edit, build, test and checkpoint each; durability ${durability}`,
           note
         )
       }
@@ -183,6 +187,9 @@ const withGrounds = async (
   }
   const lack = lackOf("btrfs")
   const image = lack === null ? loopImage("btrfs", { bytes: 16 * 2 ** 30 }) : undefined
+  // Also when the bench is stopped: with what is still open on it.
+  const leave = () => image?.remove({ lazily: true })
+  process.once("exit", leave)
   if (lack !== null) missing.set("reflink", lack)
   try {
     await withProvider(openGitWorktree({ store: join(scratch, "replay-git") }), (worktrees) =>
@@ -209,6 +216,7 @@ const withGrounds = async (
       })
     )
   } finally {
+    process.off("exit", leave)
     image?.remove()
   }
 }
@@ -239,7 +247,10 @@ export const replayRows = async (
         for (const { ground } of opened) skip(cell, ground, error.message)
         return []
       })
-      rows.push(...found.filter(({ id }) => isWanted(id)))
+      for (const row of found.filter(({ id }) => isWanted(id))) {
+        rows.push(row)
+        options.progress(rowLine(row))
+      }
     }
   })
   return { rows, skipped }

@@ -70,6 +70,12 @@ const shown = (value: number, unit: Row["unit"]): string =>
       : `${(value / 1e6).toFixed(2)} MB`
     : `${value.toFixed(value < 10 ? 2 : 1)} ${unit}`
 
+/** One row on a line of its own, told while the rest is measured. */
+export const rowLine = ({ id, unit, ours, yardstick, correct }: Row): string => {
+  const against = yardstick === null ? "" : `, ${(ours.p50 / yardstick.p50).toFixed(2)} of ${yardstick.name}`
+  return `${id}: ${shown(ours.p50, unit)}${against}${correct ? "" : ", NOT CORRECT"}`
+}
+
 /** The report as a table for people. */
 export const plainTable = (report: BenchReport): string => {
   const lines = [["row", "p50", "p99", "n", "yardstick", "p50", "ratio", "correct"]]

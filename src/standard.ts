@@ -13,7 +13,15 @@ import { Assembly } from "./assembly/Assembly.ts"
 import { namingEffects } from "./assembly/EffectsOfMoves.ts"
 import { lazyWorkspaces } from "./assembly/LazyWorkspaces.ts"
 import { type AssemblyError, authorityLayer } from "./assembly/Preset.ts"
-import type { PluginRefused, WorkspacePlugin } from "./assembly/Plugin.ts"
+import type { WorkspacePlugin } from "./assembly/Plugin.ts"
+import {
+  builtInWorkspaces,
+  isBuiltIn,
+  namingOthers,
+  openChosen,
+  unusedOption,
+  type WorkspaceOptions
+} from "./assembly/WorkspaceChoice.ts"
 import { storeDirectory } from "./assembly/StoreDefault.ts"
 import type { ByteSize } from "./base/ByteSize.ts"
 import { exploreModule } from "./explore/ExploreGraph.ts"
@@ -21,7 +29,7 @@ import { Authority } from "./governance/Authority.ts"
 import { workModule } from "./governance/WorkModule.ts"
 import type { CommandHosts } from "./host/CommandHosts.ts"
 import { sessionModule } from "./session/Binding.ts"
-import { StoreOptionInvalid, Unavailable } from "./workspace/WorkspaceError.ts"
+import { Unavailable } from "./workspace/WorkspaceError.ts"
 import { Workspaces } from "./workspace/WorkspaceProvider.ts"
 
 export { Assembly, type AssemblyReport } from "./assembly/Assembly.ts"
@@ -62,21 +70,6 @@ const off = Effect.fail(
   })
 )
 
-const unusable = ({ message, remedy, plugin }: PluginRefused) =>
-  new Unavailable({ what: "workspaces", missing: [plugin], message, remedy })
-
-/** A size that this provider has no use for. */
-const unusableOption = ({ message, remedy, option }: StoreOptionInvalid) =>
-  new Unavailable({ what: "workspaces", missing: [option], message, remedy })
-
-const noCache = unusableOption(
-  new StoreOptionInvalid({
-    option: "cacheLimit",
-    message: "The reflink provider keeps no cache that could be limited. Nothing was opened.",
-    remedy: 'Leave `cacheLimit` out, or use `workspaces: "layerfs"`.'
-  })
-)
-
 /** The standard preset as one layer. Errors: as `minimal`; a workspace store's own errors come with its first use. */
 export const standard = (
   options: StandardOptions = {}
@@ -86,8 +79,7 @@ export const standard = (
     ["authority-sqlite", "the preset's authority"],
     ["host-process", "the preset's host"]
   ])
-  const builtIn = ["layerfs", "git-worktree", "reflink"].includes(wanted)
-  if (builtIn) enabled.set(wanted, "the preset's workspaces")
+  if (isBuiltIn(wanted)) enabled.set(wanted, "the preset's workspaces")
   else if (wanted !== "off") enabled.set(wanted, "the application's workspaces")
   const plugins = options.plugins ?? []
   const named = Array.isArray(plugins) ? plugins.map((plugin) => plugin?.name).filter((name) => name !== undefined) : []
@@ -97,7 +89,7 @@ export const standard = (
     allowed: {
       store: "path",
       project: "path",
-      workspaces: ["layerfs", "git-worktree", "reflink", "off", ...named],
+      workspaces: [...Object.keys(builtInWorkspaces), "off", ...named],
       plugins: "list",
       storeQuota: "size",
       projectQuota: "size",
@@ -105,6 +97,7 @@ export const standard = (
       warmPool: "count"
     },
     modules: [workModule, sessionModule, exploreModule],
+    unused: unusedOption(wanted, options),
     enabled,
     plugins,
     pools: wanted === "layerfs" && (options.warmPool ?? 0) > 0 ? [`layerfs: ${options.warmPool} warm holders`] : []
@@ -115,49 +108,9 @@ export const standard = (
       const { registry } = yield* Assembly
       const directory = yield* storeDirectory(options)
       const { storeQuota, projectQuota, cacheLimit, warmPool } = options
-      const quota = {
-        ...(storeQuota === undefined ? {} : { storeQuota }),
-        ...(projectQuota === undefined ? {} : { projectQuota }),
-        ...(cacheLimit === undefined ? {} : { cacheLimit })
-      }
-      const layerfs = Effect.gen(function* () {
-        const provider = yield* registry.load("layerfs", "first use of a workspace")
-        const pool = warmPool === undefined ? {} : { warmPool }
-        // The preset has looked at the sizes before anything was opened.
-        return yield* provider
-          .openLayerFs({ store: directory, ...quota, ...pool })
-          .pipe(Effect.catchTag("StoreOptionInvalid", Effect.die))
-      })
-      const gitWorktree = Effect.gen(function* () {
-        const provider = yield* registry.load("git-worktree", "first use of a workspace")
-        return yield* provider
-          .openGitWorktree({ store: directory, ...quota })
-          .pipe(Effect.catchTag("StoreOptionInvalid", (invalid) => Effect.fail(unusableOption(invalid))))
-      })
-      const reflink = Effect.gen(function* () {
-        if (cacheLimit !== undefined) return yield* Effect.fail(noCache)
-        const provider = yield* registry.load("reflink", "first use of a workspace")
-        return yield* provider
-          .openReflink({ store: directory, ...quota })
-          .pipe(Effect.catchTag("StoreOptionInvalid", (invalid) => Effect.fail(unusableOption(invalid))))
-      })
-      const plugin = Effect.gen(function* () {
-        const module = yield* registry
-          .loadWorkspaces(wanted, "first use of a workspace")
-          .pipe(Effect.catchTag("UnknownProvider", Effect.die), Effect.mapError(unusable))
-        return yield* module
-          .openWorkspaces({ store: directory, ...quota })
-          .pipe(Effect.catchTag("StoreOptionInvalid", (invalid) => Effect.fail(unusableOption(invalid))))
-      })
-      const byName: Readonly<Record<string, typeof layerfs | typeof gitWorktree | typeof reflink>> = {
-        layerfs,
-        "git-worktree": gitWorktree,
-        reflink
-      }
-      const chosen = builtIn ? byName[wanted]! : plugin
-      const provider = yield* lazyWorkspaces(
-        wanted === "off" ? off : Effect.tap(chosen, () => Effect.sync(() => registry.markReady(wanted, true)))
-      )
+      const caps = { storeQuota, projectQuota, cacheLimit, warmPool } as WorkspaceOptions
+      const chosen = wanted === "off" ? off : openChosen(registry, wanted, directory, caps)
+      const provider = yield* lazyWorkspaces(chosen, namingOthers(wanted, directory))
       return namingEffects(provider, yield* Authority)
     })
   )

@@ -8,9 +8,63 @@ import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import type { StoreError, WorkspaceProvider } from "../workspace/WorkspaceProvider.ts"
 
-/** Wraps `acquire`, which imports and opens the real provider inside the given scope. */
+type Use = <A, E, R>(
+  call: (provider: WorkspaceProvider) => Effect.Effect<A, E, R>
+) => Effect.Effect<A, E | StoreError, R>
+
+/** Every operation of the contract, each by one `use` of the provider. */
+const through = (use: Use): WorkspaceProvider => ({
+  manifest: use((p) => p.manifest),
+  probe: use((p) => p.probe),
+  createEmpty: (options) => use((p) => p.createEmpty(options)),
+  importDirectory: (options) => use((p) => p.importDirectory(options)),
+  fork: (from, options) => use((p) => p.fork(from, options)),
+  open: (branch, options) => use((p) => p.open(branch, options)),
+  branch: (id) => use((p) => p.branch(id)),
+  commit: (ref) => use((p) => p.commit(ref)),
+  branches: (ref, options) => use((p) => p.branches(ref, options)),
+  log: (ref, options) => use((p) => p.log(ref, options)),
+  diff: (from, to, options) => use((p) => p.diff(from, to, options)),
+  blame: (ref, path, options) => use((p) => p.blame(ref, path, options)),
+  globAt: (ref, pattern, options) => use((p) => p.globAt(ref, pattern, options)),
+  grepAt: (ref, pattern, options) => use((p) => p.grepAt(ref, pattern, options)),
+  rewind: (branch, options) => use((p) => p.rewind(branch, options)),
+  reset: (branch, options) => use((p) => p.reset(branch, options)),
+  undo: (branch, options) => use((p) => p.undo(branch, options)),
+  undoLog: (branch, options) => use((p) => p.undoLog(branch, options)),
+  readAt: (ref, path, range) => use((p) => p.readAt(ref, path, range)),
+  listAt: (ref, path) => use((p) => p.listAt(ref, path)),
+  statAt: (ref, path) => use((p) => p.statAt(ref, path)),
+  applyTo: (branch, operations, options) => use((p) => p.applyTo(branch, operations, options)),
+  execOn: (branch, command, options) => use((p) => p.execOn(branch, command, options)),
+  candidate: (ref, options) => use((p) => p.candidate(ref, options)),
+  pin: (key, ref) => use((p) => p.pin(key, ref)),
+  unpin: (key) => use((p) => p.unpin(key)),
+  findOperation: (operationId) => use((p) => p.findOperation(operationId)),
+  exportDirectory: (ref, target, options) => use((p) => p.exportDirectory(ref, target, options)),
+  exportPatch: (options) => use((p) => p.exportPatch(options)),
+  importGit: (options) => use((p) => p.importGit(options)),
+  merge: (from, into, options) => use((p) => p.merge(from, into, options)),
+  exportTar: (ref, target, options) => use((p) => p.exportTar(ref, target, options)),
+  retire: (branch) => use((p) => p.retire(branch)),
+  collect: use((p) => p.collect),
+  left: use((p) => p.left),
+  recover: (workspace, options) => use((p) => p.recover(workspace, options)),
+  discardLeft: (workspace, reason) => use((p) => p.discardLeft(workspace, reason)),
+  exportBundle: (options) => use((p) => p.exportBundle(options)),
+  importBundle: (options) => use((p) => p.importBundle(options)),
+  compact: (options) => use((p) => p.compact(options)),
+  stats: use((p) => p.stats),
+  verify: (options) => use((p) => p.verify(options))
+})
+
+/** The names of the operations that a provider has. */
+export const contractCalls: readonly string[] = Object.keys(through(() => Effect.never))
+
+/** Wraps `acquire`, which imports and opens the real provider inside the given scope. `explain` may say more of a failure. */
 export const lazyWorkspaces = (
-  acquire: Effect.Effect<WorkspaceProvider, StoreError, Scope.Scope>
+  acquire: Effect.Effect<WorkspaceProvider, StoreError, Scope.Scope>,
+  explain: <E>(error: E) => E = (error) => error
 ): Effect.Effect<WorkspaceProvider, never, Scope.Scope> =>
   Effect.gen(function* () {
     const scope = yield* Effect.scope
@@ -30,50 +84,5 @@ export const lazyWorkspaces = (
     const provider = Effect.suspend(() =>
       opened !== undefined ? Effect.succeed(opened) : one.withPermit(Effect.uninterruptible(open))
     )
-    const use = <A, E, R>(f: (p: WorkspaceProvider) => Effect.Effect<A, E, R>): Effect.Effect<A, E | StoreError, R> =>
-      Effect.flatMap(provider, f)
-    return {
-      manifest: use((p) => p.manifest),
-      probe: use((p) => p.probe),
-      createEmpty: (options) => use((p) => p.createEmpty(options)),
-      importDirectory: (options) => use((p) => p.importDirectory(options)),
-      fork: (from, options) => use((p) => p.fork(from, options)),
-      open: (branch, options) => use((p) => p.open(branch, options)),
-      branch: (id) => use((p) => p.branch(id)),
-      commit: (ref) => use((p) => p.commit(ref)),
-      branches: (ref, options) => use((p) => p.branches(ref, options)),
-      log: (ref, options) => use((p) => p.log(ref, options)),
-      diff: (from, to, options) => use((p) => p.diff(from, to, options)),
-      blame: (ref, path, options) => use((p) => p.blame(ref, path, options)),
-      globAt: (ref, pattern, options) => use((p) => p.globAt(ref, pattern, options)),
-      grepAt: (ref, pattern, options) => use((p) => p.grepAt(ref, pattern, options)),
-      rewind: (branch, options) => use((p) => p.rewind(branch, options)),
-      reset: (branch, options) => use((p) => p.reset(branch, options)),
-      undo: (branch, options) => use((p) => p.undo(branch, options)),
-      undoLog: (branch, options) => use((p) => p.undoLog(branch, options)),
-      readAt: (ref, path, range) => use((p) => p.readAt(ref, path, range)),
-      listAt: (ref, path) => use((p) => p.listAt(ref, path)),
-      statAt: (ref, path) => use((p) => p.statAt(ref, path)),
-      applyTo: (branch, operations, options) => use((p) => p.applyTo(branch, operations, options)),
-      execOn: (branch, command, options) => use((p) => p.execOn(branch, command, options)),
-      candidate: (ref, options) => use((p) => p.candidate(ref, options)),
-      pin: (key, ref) => use((p) => p.pin(key, ref)),
-      unpin: (key) => use((p) => p.unpin(key)),
-      findOperation: (operationId) => use((p) => p.findOperation(operationId)),
-      exportDirectory: (ref, target, options) => use((p) => p.exportDirectory(ref, target, options)),
-      exportPatch: (options) => use((p) => p.exportPatch(options)),
-      importGit: (options) => use((p) => p.importGit(options)),
-      merge: (from, into, options) => use((p) => p.merge(from, into, options)),
-      exportTar: (ref, target, options) => use((p) => p.exportTar(ref, target, options)),
-      retire: (branch) => use((p) => p.retire(branch)),
-      collect: use((p) => p.collect),
-      left: use((p) => p.left),
-      recover: (workspace, options) => use((p) => p.recover(workspace, options)),
-      discardLeft: (workspace, reason) => use((p) => p.discardLeft(workspace, reason)),
-      exportBundle: (options) => use((p) => p.exportBundle(options)),
-      importBundle: (options) => use((p) => p.importBundle(options)),
-      compact: (options) => use((p) => p.compact(options)),
-      stats: use((p) => p.stats),
-      verify: (options) => use((p) => p.verify(options))
-    }
+    return through((call) => Effect.mapError(Effect.flatMap(provider, call), explain))
   })

@@ -70,6 +70,8 @@ const askedAnywhere = (argv: readonly [string, ...string[]]) => asked(argv, `${m
 const leastNode = "22.19.0"
 /** The first that takes `GIT_CONFIG_GLOBAL`: with an older one the user's own configuration would reach Coppice's calls. */
 const leastGit = "2.32"
+/** The first with `git merge-tree --write-tree`. */
+const leastGitForWorktrees = "2.38"
 
 export const node: Effect.Effect<Check> = Effect.sync(() => {
   const found = process.versions.node
@@ -80,7 +82,14 @@ export const git: Effect.Effect<Check> = Effect.map(asked(["git", "--version"]),
   const remedy = `Install git ${leastGit} or newer and put it on PATH: patches and clean checkouts need it.`
   const version = /\d+(?:\.\d+)+/.exec(said?.text ?? "")?.[0]
   if (said === null || version === undefined) return missing("git", "not found", remedy)
-  return isAtLeast(version, leastGit) ? ok("git", version) : missing("git", version, remedy)
+  if (!isAtLeast(version, leastGit)) return missing("git", version, remedy)
+  return isAtLeast(version, leastGitForWorktrees)
+    ? ok("git", `${version}, also for the provider git-worktree`)
+    : limited(
+        "git",
+        version,
+        `The provider git-worktree needs git ${leastGitForWorktrees} or newer; the others do not.`
+      )
 })
 
 export const tar: Effect.Effect<Check> = Effect.map(asked(["tar", "--version"]), (said) => {
@@ -217,11 +226,11 @@ export const reflink = (scratch: string): Effect.Effect<Check> =>
     const said = yield* asked(["cp", "--reflink=always", join(scratch, "whole"), join(scratch, "clone")])
     if (said === null) return unknown("reflink", "cp was not found", "Install coreutils.")
     return said.code === 0
-      ? ok("reflink", "the store's disk clones files")
+      ? ok("reflink", "the store's disk clones files: the provider reflink works there")
       : limited(
           "reflink",
-          "not on the store's disk",
-          "Only the copy projection would gain: btrfs, xfs or bcachefs have it."
+          "not on the store's disk: the provider reflink does not work there",
+          'For `workspaces: "reflink"` give a store on btrfs, XFS or bcachefs: --store DIR. The others need none.'
         )
   })
 

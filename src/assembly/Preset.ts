@@ -76,6 +76,8 @@ export interface PresetParts {
   readonly options: { readonly store?: string | undefined; readonly project?: string | undefined }
   /** Every option that the preset has. */
   readonly allowed: Readonly<Record<string, OptionValues>>
+  /** One that was given and that the chosen provider has no use for. */
+  readonly unused?: string | undefined
   readonly modules: readonly AuthorityModule[]
   readonly enabled: ReadonlyMap<string, string>
   /** Providers of the application, as it gave them: not looked at yet. */
@@ -95,7 +97,7 @@ const report = (parts: PresetParts, registry: Registry): AssemblyReport => ({
 })
 
 /** The first option that the preset does not have, or whose value it does not know; undefined values count as absent. */
-const wrongOption = ({ preset, options, allowed }: PresetParts): PresetOptionsError | undefined => {
+const wrongOption = ({ preset, options, allowed, unused }: PresetParts): PresetOptionsError | undefined => {
   for (const [option, value] of Object.entries(options) as [string, unknown][]) {
     const values = Object.hasOwn(allowed, option) ? allowed[option] : undefined
     if (values === undefined) {
@@ -109,12 +111,26 @@ const wrongOption = ({ preset, options, allowed }: PresetParts): PresetOptionsEr
     if (value !== undefined && !fits(value)) {
       return new PresetOptionsError({
         option,
-        message: `The option ${option} of the preset ${preset} has a value that it does not take.`,
+        message: `The option ${option} of the preset ${preset} cannot be ${shown(value)}.`,
         remedy
       })
     }
   }
-  return undefined
+  if (unused === undefined) return undefined
+  return new PresetOptionsError({
+    option: unused,
+    message: `The chosen workspace provider has no use for the option ${unused}.`,
+    remedy: `Leave \`${unused}\` out, or take \`workspaces: "layerfs"\`.`
+  })
+}
+
+/** A value for a message: as JSON has it, cut short. */
+const shown = (value: unknown): string => {
+  const text =
+    typeof value === "object" && value !== null
+      ? `of the kind ${typeof value}`
+      : (JSON.stringify(value) ?? typeof value)
+  return text.length <= 60 ? text : `${text.slice(0, 57)}...`
 }
 
 /** The authority, the assembly and the command hosts of a preset. */

@@ -16,6 +16,8 @@ export type Asked =
       readonly store: string | undefined
       /** A ref or a project; the only project when absent. */
       readonly ref: string | undefined
+      /** Whose store; the only one that lies there when absent. */
+      readonly provider: string | undefined
       readonly only: boolean
       readonly limit: number | undefined
     }
@@ -38,8 +40,9 @@ ${Object.entries(commands)
     --store DIR  where the store is or will be; by default where the preset puts the store of this directory
     exit code    0 the default preset works fully, 1 something that it needs is missing, 2 not understood
 
-  coppice history [REF] [--store DIR] [--only] [--limit N] [--svg | --json]
+  coppice history [REF] [--store DIR] [--provider NAME] [--only] [--limit N] [--svg | --json]
     REF          a project, layer, branch or commit; the only project of the store when absent
+    --provider   layerfs, git-worktree or reflink, where the store holds workspaces of several
     --only       its own history alone, without the other branches of the project
     --limit N    how many commits, 200 when absent
     --svg        one SVG document for light and dark pages; --json the rows with their lanes
@@ -67,7 +70,7 @@ export const readCommandLine = (argv: readonly string[]): Asked => {
   if (values.store === "") return { do: "usageError", message: "--store takes the path of a directory." }
   const taken: Readonly<Record<string, readonly string[]>> = {
     doctor: ["json", "store"],
-    history: ["json", "store", "svg", "only", "limit"]
+    history: ["json", "store", "provider", "svg", "only", "limit"]
   }
   const odd = Object.entries(values).find(
     ([name, value]) => value !== false && value !== undefined && !taken[command]!.includes(name)
@@ -84,7 +87,8 @@ export const readCommandLine = (argv: readonly string[]): Asked => {
     return { do: "usageError", message: "--limit takes a whole number from 1 to 10000." }
   }
   const as = values.svg ? "svg" : values.json ? "json" : "text"
-  return { do: "history", as, store: values.store, ref: more[0], only: values.only, limit }
+  const { store, provider, only } = values
+  return { do: "history", as, store, provider, ref: more[0], only, limit }
 }
 
 const parse = (argv: readonly string[]) =>
@@ -96,6 +100,7 @@ const parse = (argv: readonly string[]) =>
       version: { type: "boolean", short: "v", default: false },
       json: { type: "boolean", default: false },
       store: { type: "string" },
+      provider: { type: "string" },
       svg: { type: "boolean", default: false },
       only: { type: "boolean", default: false },
       limit: { type: "string" }

@@ -15,16 +15,17 @@ import { type Asked, readCommandLine, usage } from "./CommandLine.ts"
 import { doctorTable } from "./DoctorTable.ts"
 
 const showHistory = async (asked: Extract<Asked, { readonly do: "history" }>): Promise<number> => {
-  const { ref, only, limit, as } = asked
+  const { ref, provider, only, limit, as } = asked
   const store = asked.store === undefined ? undefined : resolve(asked.store)
-  const read = storedHistory({ store, ref, only, ...(limit === undefined ? {} : { limit }) })
+  const read = storedHistory({ store, ref, provider, only, ...(limit === undefined ? {} : { limit }) })
   const found = await Effect.runPromise(Effect.result(read))
   if (Result.isFailure(found)) {
     console.error(`${found.failure.code}: ${found.failure.message}\nRemedy: ${found.failure.remedy}`)
     return 1
   }
   const graph = found.success
-  console.log(as === "json" ? JSON.stringify(graph) : as === "svg" ? graphSvg(graph) : graphText(graph))
+  const text = graph.rows.length === 0 ? "(the project has no branch yet)" : graphText(graph)
+  console.log(as === "json" ? JSON.stringify(graph) : as === "svg" ? graphSvg(graph) : text)
   return 0
 }
 

@@ -259,6 +259,7 @@ export const workspaceCalls = (calls: Calls, makeWorkspaceCalls: () => Calls, op
     exportDirectory: (ref, target, options) => watch((p, rest) => p.exportDirectory(refOf(ref), target, rest), options),
     exportPatch: (options) =>
       use((p, { from, to, ...rest }) => p.exportPatch({ ...rest, from: refOf(from), to: refOf(to) }), options),
+    merge: (from, into, options) => use((p, rest) => p.merge(refOf(from), idOf(into), rest), options),
     left: (options) => use((p) => p.left, options),
     recover: (workspace, options) => use((p, rest) => p.recover(workspace, rest), options),
     discardLeft: (workspace, reason, options) => use((p) => p.discardLeft(workspace, reason), options),

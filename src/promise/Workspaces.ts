@@ -45,6 +45,8 @@ import type {
   IsolationOptions,
   LeftWorkspace,
   Manifest,
+  MergeOptions,
+  MergeOutcome,
   PatchOptions,
   Probe,
   Progress,
@@ -277,6 +279,15 @@ export interface WorkspaceCalls {
   readonly exportPatch: (
     options: CallOptions & Omit<PatchOptions, "from" | "to"> & { readonly from: From; readonly to: From }
   ) => Promise<ExportedPatch>
+  /**
+   * Merges a state into a branch: one commit with two parents, or the complete list of conflicts and nothing else. `UNSUPPORTED` where the
+   * manifest says that the provider cannot.
+   */
+  readonly merge: (
+    from: From,
+    into: string | { readonly id: string },
+    options?: CallOptions & MergeOptions
+  ) => Promise<MergeOutcome>
   /** Workspaces that ended without a decision about their changes. */
   readonly left: (options?: CallOptions) => Promise<readonly LeftWorkspace[]>
   readonly recover: (

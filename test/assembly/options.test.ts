@@ -133,13 +133,18 @@ test("an option that a preset does not have, or a value that it does not know, i
     ["minimal", { store: "" }, "store"],
     ["standard", { store, workspaces: "btrfs" }, "workspaces"],
     ["standard", { store, workspaces: null }, "workspaces"],
-    ["standard", { store, toString: "x" }, "toString"]
+    ["standard", { store, toString: "x" }, "toString"],
+    // What the chosen provider would pass over.
+    ["standard", { store, workspaces: "git-worktree", warmPool: 2 }, "warmPool"],
+    ["standard", { store, workspaces: "git-worktree", cacheLimit: 2 ** 30 }, "cacheLimit"],
+    ["standard", { store, workspaces: "reflink", projectQuota: 2 ** 30 }, "projectQuota"]
   ]
   for (const [preset, options, option] of wrong) {
     const layer = presets[preset]!(options)
     const error = await Effect.runPromise(Effect.flip(Effect.scoped(Layer.build(layer))))
     assert.deepInclude(error, { code: "PRESET_OPTIONS", option }, JSON.stringify(options))
     assert.isFalse(existsSync(store))
+    if (option === "workspaces") assert.match(error.message, /cannot be ("btrfs"|"layerfs"|null)|has no option/)
   }
   await Effect.runPromise(Effect.scoped(Layer.build(presets["standard"]!({ store, workspaces: undefined }))))
   assert.isTrue(existsSync(join(store, "authority.db")))

@@ -9,7 +9,7 @@ import { afterAll, assert, expect, test } from "vitest"
 import type { WorkspacePlugin } from "../../src/assembly/Plugin.ts"
 import { Goals } from "../../src/governance/index.ts"
 import { Assembly, standard } from "../../src/standard.ts"
-import { Workspaces } from "../../src/workspace/WorkspaceProvider.ts"
+import { type WorkspaceProvider, Workspaces } from "../../src/workspace/WorkspaceProvider.ts"
 
 const place = mkdtempSync(join(tmpdir(), "coppice-plugin-"))
 afterAll(() => rmSync(place, { recursive: true, force: true }))
@@ -133,4 +133,57 @@ test("P1 P2 the choice is by name alone: one that was not registered is refused 
   assert.equal(mine.loads, 0)
   assert.deepInclude(await unused.part(), { enabled: false, loaded: false, why: "not asked for" })
   await unused.end()
+})
+
+test("P2 P3 what a plugin opens instead of a provider is refused with what it lacks, and every later call too", async () => {
+  const wrong: readonly [unknown, RegExp][] = [
+    [() => undefined, /did not return an Effect/],
+    [() => ({ stats: Effect.succeed({}) }), /did not return an Effect/],
+    [
+      () => {
+        throw new TypeError("no server")
+      },
+      /no server/
+    ],
+    [() => Effect.succeed(null), /it is null/],
+    [() => Effect.succeed({ stats: Effect.succeed({}), fork: 7 }), /it lacks manifest, probe, .*fork/]
+  ]
+  for (const [openWorkspaces, why] of wrong) {
+    const mine = plugin(facts, { load: async () => ({ coppice: facts, openWorkspaces }) })
+    const coppice = opened({ plugins: [mine], workspaces: "mine" })
+    for (const _ of [1, 2]) {
+      const error = await coppice.refusal()
+      expect(error).toMatchObject({ _tag: "Unavailable", code: "UNAVAILABLE", missing: ["mine"] })
+      expect(error).toMatchObject({
+        message: expect.stringMatching(why),
+        remedy: expect.stringMatching(/conformance/i)
+      })
+    }
+    assert.deepInclude(await coppice.part(), { loaded: true, ready: null })
+    await coppice.end()
+  }
+})
+
+test("P2 W2 whoever asks a store for what another provider keeps there is told so", async () => {
+  const store = join(place, "two-providers")
+  const asked = (workspaces: "layerfs" | "reflink") => {
+    const runtime = ManagedRuntime.make(standard({ store, workspaces }))
+    return {
+      ask: <A, E>(call: (provider: WorkspaceProvider) => Effect.Effect<A, E>) =>
+        runtime.runPromise(Effect.flatMap(Workspaces, call)),
+      end: () => runtime.dispose()
+    }
+  }
+  const first = asked("layerfs")
+  const { layer } = await first.ask((provider) => provider.createEmpty())
+  await expect(first.ask((provider) => provider.fork("lay_none"))).rejects.not.toMatchObject({
+    remedy: expect.stringContaining("also holds")
+  })
+  await first.end()
+  const second = asked("reflink")
+  await expect(second.ask((provider) => provider.fork(layer))).rejects.toMatchObject({
+    code: "REF_NOT_FOUND",
+    remedy: expect.stringMatching(/also holds workspaces of layerfs, which reflink does not see/)
+  })
+  await second.end()
 })

@@ -67,6 +67,31 @@ test("W3 L3 shows every branch of the only project, or of the one that is named,
   expect(rows.map((row: { lane: number }) => row.lane)).toEqual([0, 1, 0, 0])
 }, 120_000)
 
+test("W3 L3 a store of another provider is shown too; where there are two, one has to be named", async () => {
+  const both = join(place, "both")
+  const git = (...args: readonly string[]) =>
+    spawnSync("git", ["-C", join(place, "source"), "-c", "user.name=a", "-c", "user.email=a@b", ...args])
+  git("init", "-q")
+  git("add", "f")
+  git("commit", "-qm", "first")
+  const importInto = async (workspaces: "layerfs" | "git-worktree") => {
+    await using coppice = await open({ preset: "standard", store: both, workspaces })
+    const base = await coppice.workspaces.importDirectory(join(place, "source"), { name: `by ${workspaces}` })
+    if (workspaces === "layerfs") expect(run("--store", both, "--provider", workspaces).stdout).toMatch(/no branch yet/)
+    await coppice.workspaces.fork(base, "main")
+  }
+  await importInto("git-worktree")
+  expect(run("--store", both)).toMatchObject({ status: 0, stdout: expect.stringContaining("Import by git-worktree") })
+  await importInto("layerfs")
+  expect(run("--store", both).stderr).toMatch(/^UNAVAILABLE: .*layerfs and git-worktree.\nRemedy: .*--provider/)
+  for (const provider of ["layerfs", "git-worktree"]) {
+    const { stdout } = run("--store", both, "--provider", provider)
+    expect(stdout).toContain(`Import by ${provider}`)
+  }
+  expect(run("--store", both, "--provider", "reflink")).toMatchObject({ status: 1, stdout: "" })
+  expect(run("--store", both, "--provider", "zfs").stderr).toMatch(/no built-in workspace provider called zfs/)
+}, 120_000)
+
 test("P1 V3 without such a store or ref it says so, exits 1 and makes nothing; an odd line is a usage error", () => {
   const missing = run("--store", join(place, "none"))
   expect(missing).toMatchObject({ status: 1, stdout: "" })

@@ -149,6 +149,7 @@ test("V3 W3 every workspace call refuses what is of another kind by a rejection 
       args: [{ from: base, to: commit }],
       places: [at("0", ""), at("0.from", ""), at("0.to", ""), at("0.paths", "undefined empty")]
     },
+    merge: { args: [base, branch, {}], places: [ref, at("1", ""), ...inCommit(2)] },
     recover: { args: ["wsp_x", {}], places: [ref, ...inCommit(1)] },
     discardLeft: { args: ["wsp_x", "why"], places: [ref, at("1", "")] },
     exportBundle: {

@@ -2,6 +2,7 @@
  * The promise entry on a real store: what a host without Effect gets.
  * Promise: results, failures, cancelling and closing are what its declarations say. Rules: V2, V3, W9, W12, W14, P4, J6.
  */
+import { execFileSync } from "node:child_process"
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -104,6 +105,35 @@ test("W12 a workspace that is closed with changes keeps them, and leaving its bl
   expect(left).toMatchObject({ state: "kept", base: base.commit })
   const { branch } = await coppice.workspaces.recover(left!.id)
   expect(Buffer.from(await coppice.workspaces.readAt(branch, "new.txt")).toString()).toBe("kept")
+})
+
+test("K2 W1 V3 two branches are merged, a conflict names both sides, and a provider that cannot merge says so", async () => {
+  const directory = source()
+  const git = ["-C", directory, "-c", "user.name=a", "-c", "user.email=a@localhost"]
+  for (const args of [
+    ["init", "-q"],
+    ["add", "-A"],
+    ["commit", "-qm", "first"]
+  ])
+    execFileSync("git", [...git, ...args])
+  const { workspaces } = await started({ workspaces: "git-worktree" })
+  const base = await workspaces.importDirectory(directory)
+  const [ours, theirs] = [await workspaces.fork(base, "ours"), await workspaces.fork(base, "theirs")]
+  const write = (branch: { readonly id: string }, path: string, bytes: string) =>
+    workspaces.applyTo(branch, [{ op: "write", path, bytes }])
+  await write(ours, "ours.txt", "ours\n")
+  await write(theirs, "theirs.txt", "theirs\n")
+  expect(await workspaces.merge(theirs, ours, { dryRun: true })).toMatchObject({ outcome: "merged", commit: null })
+  expect(await workspaces.merge(theirs, ours)).toMatchObject({ outcome: "merged" })
+  expect((await workspaces.listAt(ours)).map(({ path }) => path)).toContain("theirs.txt")
+  await write(ours, "src/a.txt", "ours\n")
+  await write(theirs, "src/a.txt", "theirs\n")
+  const conflict = await workspaces.merge(theirs, ours)
+  expect(conflict).toMatchObject({ outcome: "conflict", conflicts: [{ path: "src/a.txt" }] })
+  const other = await started()
+  const empty = await other.workspaces.createEmpty()
+  const [a, b] = [await other.workspaces.fork(empty.layer, "a"), await other.workspaces.fork(empty.layer, "b")]
+  expect(await failure(other.workspaces.merge(a, b))).toMatchObject({ code: "UNSUPPORTED" })
 })
 
 test("V3 G2 G7 governance answers as its services do, and takes times as people write them", async () => {

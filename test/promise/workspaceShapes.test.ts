@@ -13,7 +13,7 @@ import { open, type WorkspaceCalls } from "../../src/promise.ts"
 import type { WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 
 /** What the contract has and every provider answers with `Unsupported`; and what makes identities for the rooms above. */
-const elsewhere = ["importGit", "merge", "retire", "collect", "candidate"] as const
+const elsewhere = ["importGit", "retire", "collect", "candidate"] as const
 
 type Missing = Exclude<keyof WorkspaceProvider, keyof WorkspaceCalls | (typeof elsewhere)[number]>
 const missing: readonly never[] = [] as readonly Missing[]

@@ -21,7 +21,8 @@ export interface LoopImage {
   /** Anybody may make directories there. */
   readonly path: string
   readonly image: string
-  readonly remove: () => void
+  /** `lazily`: with what is still open on it, for a process that ends. */
+  readonly remove: (how?: { readonly lazily: boolean }) => void
 }
 
 export const loopImage = (
@@ -60,8 +61,8 @@ export const loopImage = (
   return {
     path,
     image,
-    remove: () => {
-      execFileSync("umount", [path])
+    remove: ({ lazily } = { lazily: false }) => {
+      execFileSync("umount", [...(lazily ? ["-l"] : []), path])
       fs.rmSync(root, { recursive: true, force: true })
     }
   }
