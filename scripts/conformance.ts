@@ -27,6 +27,7 @@ const given = () => {
       options: {
         provider: { type: "string" },
         json: { type: "boolean", default: false },
+        help: { type: "boolean", default: false },
         only: { type: "string", default: "" },
         seed: { type: "string" },
         rounds: { type: "string", default: "6" }
@@ -40,7 +41,18 @@ const given = () => {
 const whole = (name: string, text: string): number =>
   /^[1-9]\d{0,8}$/.test(text) ? Number(text) : fail(`--${name} takes a whole number above 0.`)
 
-const { provider, json, only, ...numbers } = given()
+const { provider, json, only, help, ...numbers } = given()
+if (help) {
+  console.log(`${usage}
+
+  --provider  which one; each of its projections and file systems that this machine has is run
+  --json      one object: every scenario with its outcome, and what could not be run with the reason
+  --only      scenarios whose title holds this text
+  --seed      of the random work; told in every run
+  --rounds    of the random work; 6 when absent
+  exit code   0 all passed, 1 one failed or none could be run, 2 not understood`)
+  process.exit(0)
+}
 if (provider === undefined) fail("--provider is missing.")
 const chosen = kinds.filter((kind) => kindOf(kind).provider === provider)
 if (chosen.length === 0) fail(`There is no provider ${provider}.`)

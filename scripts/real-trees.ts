@@ -43,7 +43,8 @@ const given = () => {
         provider: { type: "string", default: "layerfs" },
         only: { type: "string" },
         place: { type: "string", default: "/var/tmp" },
-        json: { type: "boolean", default: false }
+        json: { type: "boolean", default: false },
+        help: { type: "boolean", default: false }
       }
     }).values
   } catch (error) {
@@ -143,7 +144,17 @@ const row = async (tree: RealTree, name: ProviderName, parent: string): Promise<
   }
 }
 
-const { provider, only, place, json } = given()
+const { provider, only, place, json, help } = given()
+if (help) {
+  console.log(`${usage}
+
+  --provider  layerfs when absent
+  --only      one tree of ${realTrees.map(({ name }) => name).join(", ")}
+  --place     where trees and store are made, and removed again; /var/tmp when absent; on btrfs or XFS for reflink
+  --json      one object
+  exit code   0 none failed, 1 one failed, 2 not understood`)
+  process.exit(0)
+}
 if (!Object.hasOwn(openers, provider)) fail(`There is no provider ${provider}.`)
 const wanted = realTrees.filter(({ name }) => only === undefined || name === only)
 if (wanted.length === 0) fail(`There is no tree ${only}: ${realTrees.map(({ name }) => name).join(", ")}.`)

@@ -14,8 +14,9 @@ try {
   const base = await importing
   await using workspace = await coppice.workspaces.open(await coppice.workspaces.fork(base, "try-cache"))
   const tests = await workspace.exec(["npm", "test"], { timeLimit: "2 minutes", signal })
+  const changed = await workspace.changes() // what the tests wrote
   const saved = await workspace.checkpoint("ran the tests") // { outcome: "unchanged" } when nothing changed
-  console.log(tests.exitCode, saved.outcome, (await workspace.changes()).length)
+  console.log(tests.exitCode, changed.length, saved.outcome)
 } catch (error) {
   // Every failure that you can act on is a plain Error with `_tag`, `code`, `message` and `remedy`.
   if (!(error instanceof Error && "remedy" in error)) throw error
