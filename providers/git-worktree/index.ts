@@ -14,6 +14,7 @@ import { type WorkspaceProvider, Workspaces } from "../../src/workspace/Workspac
 import { gitWorktreeBackend } from "./Backend.ts"
 
 export { gitWorktreeVersion } from "./Backend.ts"
+export { type KeptInside, keptInside } from "./KeptInside.ts"
 export type { SnapshotOpenFailure as OpenFailure } from "../../src/workspace/kit/SnapshotProvider.ts"
 
 export interface GitWorktreeOptions extends SnapshotProviderOptions {
@@ -37,7 +38,7 @@ export const openGitWorktree = ({
  * worktrees inside of it are left out and listed. Every workspace is a worktree of that repository, detached at the commit of the import: the
  * repository gains an entry for it (`git worktree list` shows it, locked) until the workspace ends, and nothing else: no object, branch,
  * stash or setting of what is done inside. What is committed inside stays with the states, and when the workspace goes, it is kept
- * under `refs/coppice/inside/WORKSPACE/` in `STORE/git-worktree/projects/PROJECT/inside.git`; a repository of another object format that
+ * under `refs/coppice/inside/WORKSPACE/` in `STORE/git-worktree/projects/PROJECT/inside.git` (`keptInside` lists it); a repository of another object format that
  * was made inside goes to `other/` beside it, as it is.
  *
  * `store` is the store's directory (`git-worktree/` is made below it); it must be on a local disk and belong to this user.

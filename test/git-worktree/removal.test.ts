@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { expect, it } from "vitest"
-import { openGitWorktree } from "../../providers/git-worktree/index.ts"
+import { keptInside, openGitWorktree } from "../../providers/git-worktree/index.ts"
 import { forkOf, git, imported, picture, repository, run, scratch, shell, using } from "./ground.ts"
 
 const as = "-c user.name=a -c user.email=a@example.org"
@@ -96,3 +96,30 @@ it("GW3 only entries of ours are removed: those of the user and of another store
   })
   expect(git(source, "worktree", "list", "--porcelain").match(/^worktree .*/gm)).toHaveLength(2)
 }, 120_000)
+
+it("GW4 C32 what was committed and stashed inside of a workspace without a changed file is listed, and can be fetched by what the list says", async () => {
+  const source = repository({ a: "a\n" })
+  const { provider, receipt, store } = await imported(source)
+  expect(await run(keptInside({ store }))).toEqual([])
+  const branch = await forkOf(provider, receipt.layer)
+  const id = await using(provider, branch, async (workspace) => {
+    const commit = await shell(
+      workspace,
+      `git ${as} commit -q --allow-empty -m "nothing but words"; git rev-parse HEAD; echo b >> a; git ${as} stash -q`
+    )
+    expect(await run(workspace.checkpoint({}))).toMatchObject({ outcome: "unchanged" })
+    return commit.trim()
+  })
+  const kept = await run(keptInside({ store }))
+  expect(kept).toContainEqual(
+    expect.objectContaining({ project: receipt.project, name: "HEAD", id, subject: "nothing but words" })
+  )
+  const stash = kept.find(({ name }) => name === "refs/stash")!
+  expect(stash.subject).toMatch(/^WIP on/)
+  const elsewhere = scratch()
+  git(elsewhere, "clone", "-q", source, "clone")
+  const clone = join(elsewhere, "clone")
+  git(clone, "fetch", "-q", stash.repository, stash.reference)
+  expect(git(clone, "show", "FETCH_HEAD:a")).toBe("a\nb\n")
+  expect(await run(keptInside({ store: scratch() }))).toEqual([])
+})
