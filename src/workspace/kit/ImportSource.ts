@@ -9,7 +9,10 @@ import { ImportRefused } from "../WorkspaceError.ts"
 const refusals: Readonly<Record<ImportRefused["reason"], readonly [string, string]>> = {
   notFound: ["The directory to import does not exist.", "Give the path of an existing directory."],
   notADirectory: ["What is to be imported is not a directory.", "Give the path of a directory."],
-  storeInside: ["The store lies inside the directory to import.", "Put the store outside of every imported directory, and take away the one that was made here."],
+  storeInside: [
+    "The store lies inside the directory to import.",
+    "Put the store outside of every imported directory, and take away the one that was made here."
+  ],
   insideStore: ["The directory to import lies inside the store.", "Import a directory outside of the store."],
   unreadable: ["The directory to import cannot be read.", "Give this user read and search permission on it."],
   changing: ["The directory to import keeps changing.", "Stop what writes to it, then import again."],
