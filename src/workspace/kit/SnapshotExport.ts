@@ -46,6 +46,14 @@ const checkFiles = async (tree: string, files: readonly KeptEntry[], scope: Call
   }
 }
 
+/** The files that an export writes, and what its progress counts up to. */
+const countFiles = async (store: SnapshotStore, ref: string) => {
+  const commit = store.resolve(ref)
+  const files = (await store.treeOf(commit.id)).entries.filter((entry) => entry.type === "file")
+  const bytes = files.reduce((sum, { size }) => sum + size, 0)
+  return { commit, files, bytes, total: { totalFiles: files.length, totalBytes: bytes } }
+}
+
 /** Rejects with `RefNotFound`, `ExportRefused`, `FileSystemFailure`, `ObjectDamaged`. */
 export const exportKept = async (
   store: SnapshotStore,
@@ -53,10 +61,7 @@ export const exportKept = async (
   target: string,
   scope: CallScope
 ): Promise<{ readonly files: number; readonly bytes: number }> => {
-  const commit = store.resolve(ref)
-  const files = (await store.treeOf(commit.id)).entries.filter((entry) => entry.type === "file")
-  const bytes = files.reduce((sum, { size }) => sum + size, 0)
-  const total = { totalFiles: files.length, totalBytes: bytes }
+  const { commit, files, bytes, total } = await countFiles(store, ref)
   const at = toBytes(fromInput(path.resolve(target)))
   const undo = claimTarget(at)
   try {
@@ -82,10 +87,7 @@ export const tarOfKept = async (
   target: string,
   scope: CallScope
 ): Promise<{ readonly files: number; readonly bytes: number }> => {
-  const commit = store.resolve(ref)
-  const files = (await store.treeOf(commit.id)).entries.filter((entry) => entry.type === "file")
-  const bytes = files.reduce((sum, { size }) => sum + size, 0)
-  const total = { totalFiles: files.length, totalBytes: bytes }
+  const { commit, files, bytes, total } = await countFiles(store, ref)
   const { descriptor, undo } = claimFile(toBytes(fromInput(path.resolve(target))))
   try {
     scope.progress({ phase: "export", files: 0, bytes: 0, ...total })
