@@ -55,7 +55,7 @@ export class DiskLayers implements LayerCache {
         // A delta that would be too large is not made: then the commit gets a tree of its own.
         near = await this.#complete(commit, view)
         if (near && this.#files.available(view.names)) {
-          await this.#files.touch(view.names)
+          this.#files.touch(view.names)
           return { directory: this.#files.cache, names: view.names, release }
         }
       } catch (error) {

@@ -5,7 +5,7 @@
  * make it at once make the same. Rules: L10, W12, C20.
  */
 import { createHash } from "node:crypto"
-import { existsSync, readFileSync, rmSync } from "node:fs"
+import { existsSync, readFileSync, rmSync, utimesSync } from "node:fs"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
@@ -125,9 +125,15 @@ export class LayerFiles {
     return (await fs.stat(this.markAt(name)).catch(() => undefined))?.mtimeMs ?? 0
   }
 
-  async touch(names: readonly string[]): Promise<void> {
+  touch(names: readonly string[]): void {
     const now = new Date()
-    for (const name of names) await fs.utimes(this.markAt(name), now, now).catch(() => undefined)
+    for (const name of names) {
+      try {
+        utimesSync(this.markAt(name), now, now)
+      } catch {
+        // Whoever took it away meanwhile is found out by the next look.
+      }
+    }
   }
 
   /** A name beside `name` that tells a later process whose unfinished work it is. */

@@ -122,7 +122,7 @@ export const closureOf = (files: readonly string[], modules: readonly string[]):
 export const machineFiles = ["/proc/sys/kernel/random/boot_id", "/proc/uptime"]
 
 /** Programs that the first use of a workspace looks for on the PATH, to know what it may run later. */
-export const tools = /\/(?:setpriv|unshare|nsenter|mount|sh|env|cat)$/
+export const tools = /\/(?:setpriv|unshare|nsenter|mount|perl|sh|env|cat)$/
 
 /** Paths that were asked for beside code, the store and its parents, and whatever else is declared. */
 export const undeclared = (

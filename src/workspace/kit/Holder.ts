@@ -10,6 +10,7 @@ import * as fs from "node:fs"
 import type { Socket } from "node:net"
 import { once } from "node:events"
 import { startTimeOf, type Tools } from "./Machine.ts"
+import { mounter } from "./Mounter.ts"
 
 export interface HolderIdentity {
   readonly pid: number
@@ -41,18 +42,6 @@ export class HolderFailed extends Error {
     this.stderr = stderr
   }
 }
-
-/**
- * Says that the namespaces are there, waits for one line, mounts, says so, and becomes a `cat` that reaps orphans (an ignored
- * SIGCHLD makes the kernel do it).
- */
-const script = `eval "$6"; echo held && read -r _ && cd "$1" && "$2" -a -T "$3" && echo ready && exec "$4" --ignore-signal=CHLD "$5"`
-
-/**
- * Takes up the loopback of a network namespace: by Perl, which every Debian has (SIOCSIFFLAGS, IFF_UP: netdevice(7)), else by iproute2.
- * Without either there is no loopback, and the read-back says so.
- */
-const loopbackUp = `perl -e 'socket($s, 2, 2, 0) && ioctl($s, 0x8914, pack("a16 s x22", "lo", 1)) or exit 1' 2> /dev/null || ip link set lo up 2> /dev/null`
 
 const environment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" }
 
@@ -103,9 +92,7 @@ export class Holder {
       "--kill-child",
       "--mount-proc"
     ]
-    const inner = [tools.sh, "-c", script, "sh", directory, tools.mount, table, tools.env, tools.cat]
-    inner.push(network === "none" ? loopbackUp : "")
-    const argv = ["--pdeathsig", "KILL", tools.unshare, ...namespaces, ...inner]
+    const argv = ["--pdeathsig", "KILL", tools.unshare, ...namespaces, ...mounter(tools, directory, table, network)]
     const child = spawn(tools.setpriv, argv, { stdio: ["pipe", "pipe", "pipe"], env: environment })
     if (child.pid === undefined) {
       const [error] = (await once(child, "error")) as [Error]

@@ -22,7 +22,7 @@ interface Standing {
 export interface Taken {
   readonly holder: Holder
   /** Called when its mount table was read, or will never be. */
-  readonly mounted: () => Promise<void>
+  readonly mounted: () => void
 }
 
 export interface PoolParts {
@@ -89,7 +89,7 @@ export class HolderPool {
     if (next === undefined) return undefined
     const { holder, directory } = next
     holder.ref()
-    return { holder, mounted: () => removeTree(directory) }
+    return { holder, mounted: () => this.#after(removeTree(directory)) }
   }
 
   async end(): Promise<void> {
@@ -130,8 +130,13 @@ export class HolderPool {
   }
 
   #drop({ holder, directory }: Standing): void {
-    const dropped = holder.end().then(() => removeTree(directory))
-    this.#dropping.add(dropped)
-    void dropped.finally(() => this.#dropping.delete(dropped))
+    this.#after(holder.end().then(() => removeTree(directory)))
+  }
+
+  /** Waited for at the end; what could not be taken away is left to a sweep. */
+  #after(work: Promise<void>): void {
+    const done = work.catch(() => undefined)
+    this.#dropping.add(done)
+    void done.finally(() => this.#dropping.delete(done))
   }
 }

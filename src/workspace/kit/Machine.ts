@@ -20,6 +20,8 @@ export interface Tools {
   readonly sh: string
   readonly env: string
   readonly cat: string
+  /** Absent where there is none: what it would do is done otherwise, or not at all. */
+  readonly perl?: string
 }
 
 const packageOf = {
@@ -61,7 +63,9 @@ export const findTools = (): { readonly tools: Tools | undefined; readonly missi
       missing.push({ what: `the program ${name}`, remedy: `Install the package ${owner} and put ${name} on PATH.` })
     }
   }
-  return { tools: missing.length === 0 ? (found as unknown as Tools) : undefined, missing }
+  const perl = findPerl()
+  const tools = { ...found, ...(perl === undefined ? {} : { perl }) } as unknown as Tools
+  return { tools: missing.length === 0 ? tools : undefined, missing }
 }
 
 /**

@@ -198,9 +198,11 @@ export const openOverlay = async (
   const perl = perlFor(request.options, true)
   const wanted = wantedIsolation(request.options)
   const { place, protect } = await prepare(store, request, wanted.isolated)
+  const rootMode = store.rootMode(request.base)
+  rootMode.catch(() => undefined)
   const lowers = await layers.ensure(request.base)
   const opened = inWork(store, id, async (work): Promise<OpenTree> => {
-    const { mode } = await store.rootMode(request.base)
+    const { mode } = await rootMode
     const upper = path.join(work, "upper")
     for (const name of ["upper", "work"]) fs.mkdirSync(path.join(work, name), { mode: 0o700 })
     fs.chmodSync(upper, mode)
@@ -467,7 +469,7 @@ const holdOnce = async (
     await recorded
     crashPoint("workspace.recorded")
     await holder.mount()
-    await taken?.mounted()
+    taken?.mounted()
     crashPoint("workspace.mounted")
     const isolation = readBack(planned.isolation, plan, holder.mountinfo(), holder.network())
     if (input.network === "none" && isolation.network !== "none") throw withoutNetwork("the kernel shows routes inside")
@@ -481,7 +483,7 @@ const holdOnce = async (
     return { holder, root, isolation, privateTmp: plan.privateTmp, shell, end }
   } catch (error) {
     await Promise.allSettled([recorded, holder.end()])
-    await taken?.mounted()
+    taken?.mounted()
     throw error
   }
 }
