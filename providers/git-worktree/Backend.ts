@@ -117,7 +117,7 @@ class Backend {
     for (const name of readdirSync(this.#worktrees)) {
       const directory = join(this.#worktrees, name)
       const record = recordIn(directory)
-      if (record !== undefined && isOrphan(record)) await this.#removeOrphan(directory, record)
+      if (record !== undefined && isOrphan(this.#options.directory, record)) await this.#removeOrphan(directory, record)
     }
     await this.#locks.ifFree("projects", async () => {
       for (const name of readdirSync(this.#projects)) {

@@ -12,7 +12,8 @@ import { existsSync, lchownSync, mkdirSync, readdirSync, renameSync, rmdirSync, 
 import { dirname, join, resolve } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
-import { currentIdentity, isAlive, type ProcessIdentity } from "../../src/base/ProcessIdentity.ts"
+import { isAliveIn } from "../../src/base/LifeSign.ts"
+import { currentIdentity, type ProcessIdentity } from "../../src/base/ProcessIdentity.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import { Unavailable } from "../../src/workspace/WorkspaceError.ts"
 import { git } from "./Git.ts"
@@ -181,5 +182,5 @@ export const takeBack = async (directory: string, alone: WorktreeWork["alone"]):
 }
 
 /** A killed process left it half-made, or its files are gone. A process that may live is left alone. */
-export const isOrphan = (record: WorktreeRecord): boolean =>
-  isAlive(record.maker) === false && (!record.made || !existsSync(record.target))
+export const isOrphan = (root: string, record: WorktreeRecord): boolean =>
+  isAliveIn(root, record.maker) === false && (!record.made || !existsSync(record.target))

@@ -22,9 +22,9 @@ import { isAbandonedScratch, scratchName } from "./WriterIdentity.ts"
 const patchScratch = "patch"
 
 /** Removes what a call left behind whose process was killed. */
-export const removeAbandonedScratch = (work: string): void => {
+export const removeAbandonedScratch = ({ root, work }: { readonly root: string; readonly work: string }): void => {
   for (const name of readdirSync(work)) {
-    const isAbandoned = [patchScratch, archiveScratch].some((prefix) => isAbandonedScratch(prefix, name))
+    const isAbandoned = [patchScratch, archiveScratch].some((prefix) => isAbandonedScratch(root, prefix, name))
     if (isAbandoned) rmSync(joinPath(work, name), { recursive: true, force: true })
   }
 }

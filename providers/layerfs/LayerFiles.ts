@@ -10,8 +10,9 @@ import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { faultPoint } from "../../src/base/FaultPoint.ts"
-import { currentIdentity, isAlive, type ProcessIdentity } from "../../src/base/ProcessIdentity.ts"
-import { bootId, startTimeOf } from "../../src/workspace/kit/Machine.ts"
+import { isAliveIn } from "../../src/base/LifeSign.ts"
+import { currentIdentity, type ProcessIdentity } from "../../src/base/ProcessIdentity.ts"
+import { bootId } from "../../src/workspace/kit/Machine.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import { isAsSampled, type Sample, sampleOf } from "./LayerSample.ts"
 
@@ -46,9 +47,12 @@ const hintOf = (commit: string): string => `delta/${commit}.at`
 export class LayerFiles {
   readonly cache: string
   readonly #boot = bootId()
+  /** Where processes show that they live. */
+  readonly #root: string
 
   constructor(cache: string) {
     this.cache = cache
+    this.#root = path.dirname(cache)
   }
 
   at(name: string): string {
@@ -139,8 +143,9 @@ export class LayerFiles {
   /** A name beside `name` that tells a later process whose unfinished work it is. */
   working(name: string): string {
     const at = this.at(name)
-    const start = startTimeOf(process.pid) ?? "0"
-    return path.join(path.dirname(at), `.making-${process.pid}-${start}-${path.basename(name)}`)
+    const { pid, startTime, pidNamespace } = currentIdentity()
+    const maker = [pid, startTime ?? "0", `n${pidNamespace?.replace(/\D/g, "") ?? ""}`].join("-")
+    return path.join(path.dirname(at), `.making-${maker}-${path.basename(name)}`)
   }
 
   /** False when somebody else has changed the layer since it was made, as far as its sample tells. */
@@ -206,28 +211,35 @@ export class LayerFiles {
       const directory = this.at(kind)
       for (const name of await fs.readdir(directory).catch(() => [])) {
         const at = path.join(directory, name)
-        const [, pid, start] = /^\.making-(\d+)-(\d+)-/.exec(name) ?? []
-        if (pid !== undefined) {
-          const now = startTimeOf(Number(pid))
-          if (now !== start && !(now === null && start === "0")) await removeTree(at)
+        const maker = this.#unfinishedOf(name)
+        if (maker !== undefined) {
+          if (isAliveIn(this.#root, maker) === false) await removeTree(at)
         } else if (name.endsWith(".size") && !existsSync(at.slice(0, -5))) {
           await removeTree(at)
         } else if (name.endsWith(".at") && !existsSync(this.at(readFileSync(at, "latin1")))) {
           await removeTree(at)
-        } else if (name.endsWith(".ok") && !existsSync(at.slice(0, -3)) && makerIsGone(at)) {
+        } else if (name.endsWith(".ok") && !existsSync(at.slice(0, -3)) && this.#makerIsGone(at)) {
           await removeTree(at)
         }
       }
     }
   }
-}
 
-/** True when the mark names a process that is known to be gone: nobody is about to put the directory beside it. */
-const makerIsGone = (mark: string): boolean => {
-  try {
-    const { maker } = JSON.parse(readFileSync(mark, "utf8")) as Mark
-    return maker !== undefined && isAlive(maker) === false
-  } catch {
-    return false
+  /** Whose unfinished work it is; those of older versions name no namespace, which was that of this process. */
+  #unfinishedOf(name: string): ProcessIdentity | undefined {
+    const [, pid, start, namespace = ""] = /^\.making-(\d+)-(\d+)-(?:n(\d*)-)?/.exec(name) ?? []
+    if (pid === undefined) return undefined
+    const pidNamespace = namespace === "" ? null : `pid:[${namespace}]`
+    return { pid: Number(pid), startTime: start === "0" ? null : start!, bootId: this.#boot, pidNamespace }
+  }
+
+  /** True when the mark names a process that is known to be gone: nobody is about to put the directory beside it. */
+  #makerIsGone(mark: string): boolean {
+    try {
+      const { maker } = JSON.parse(readFileSync(mark, "utf8")) as Mark
+      return maker !== undefined && isAliveIn(this.#root, maker) === false
+    } catch {
+      return false
+    }
   }
 }

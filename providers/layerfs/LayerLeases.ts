@@ -9,7 +9,8 @@
 import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { currentIdentity, isAlive, type ProcessIdentity } from "../../src/base/ProcessIdentity.ts"
+import { isAliveIn } from "../../src/base/LifeSign.ts"
+import { currentIdentity, type ProcessIdentity } from "../../src/base/ProcessIdentity.ts"
 import { Busy } from "../../src/sqlite/Database.ts"
 
 type Kind = "hold" | "take"
@@ -19,10 +20,13 @@ const patienceMs = 10_000
 
 export class LayerLeases {
   readonly #directory: string
+  /** Where processes show that they live. */
+  readonly #root: string
   #owner: string | undefined
 
   constructor(cache: string) {
     this.#directory = path.join(cache, "lease")
+    this.#root = path.dirname(cache)
   }
 
   /** Keeps layers from being taken until the answer is called. Rejects with `Busy`. */
@@ -35,7 +39,8 @@ export class LayerLeases {
         release()
         throw new Busy({
           message: "Another process is taking a cached layer away and does not go on.",
-          remedy: "Repeat the call; nothing was done. A stopped process of this store must go on or be ended.",
+          remedy:
+            "Repeat the call; nothing was done. A stopped process of this store must go on or be ended. Of one that ended in a container, without a sign in `alive`, the file `cache/lease/take-…` may be removed by hand.",
           waitedMs
         })
       }
@@ -76,7 +81,7 @@ export class LayerLeases {
     return fs.readdirSync(this.#directory).some((file) => {
       if (!file.startsWith(`${kind}-`)) return false
       const at = path.join(this.#directory, file)
-      if (isDead(file.slice(kind.length + 1))) {
+      if (isDead(this.#root, file.slice(kind.length + 1))) {
         fs.rmSync(at, { force: true })
         return false
       }
@@ -85,10 +90,10 @@ export class LayerLeases {
   }
 }
 
-const isDead = (name: string): boolean => {
+const isDead = (root: string, name: string): boolean => {
   try {
     const text = Buffer.from(name.slice(0, name.lastIndexOf(".")), "base64url").toString()
-    return isAlive(JSON.parse(text) as ProcessIdentity) === false
+    return isAliveIn(root, JSON.parse(text) as ProcessIdentity) === false
   } catch {
     return false
   }

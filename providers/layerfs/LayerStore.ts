@@ -6,6 +6,7 @@
  */
 import { Worker } from "node:worker_threads"
 import type { ByteSize } from "../../src/base/ByteSize.ts"
+import { showLife } from "../../src/base/LifeSign.ts"
 import { type Durability, StorageFailure } from "../../src/sqlite/Database.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { decodeError } from "../../src/workspace/kit/ErrorTransfer.ts"
@@ -162,15 +163,22 @@ export const openLayerStore = async (options: LayerStoreOptions): Promise<LayerS
       }
     })
 
+  // Beside the opening: until it is there, nobody takes this process for dead.
+  const sign = showLife(directories.root)
+  const end = async (): Promise<void> => {
+    await worker.terminate()
+    ;(await sign)()
+  }
   const close = async (): Promise<void> => {
     if (ended === undefined) await send("close", {}, {}).catch(() => undefined)
-    await worker.terminate()
+    await end()
   }
 
   await send("open", {}, {}).catch(async (error) => {
-    await worker.terminate()
+    await end()
     throw error
   })
+  await sign
   return {
     directories,
     durability,

@@ -23,7 +23,6 @@ import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { faultPoint } from "../../src/base/FaultPoint.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
 import { syncDirectory } from "../../src/workspace/kit/StoreDirectory.ts"
-import { isDead } from "./WriterIdentity.ts"
 import { formatVersion } from "./IndexSchema.ts"
 
 /** A pack that has grown past this is sealed: no new writer takes it. */
@@ -173,18 +172,17 @@ const packFormat = (fd: number): number | undefined => {
 export const hasPackHeader = (fd: number): boolean => packFormat(fd) !== undefined
 
 /** True when a pack waits for `reclaimPacks`. Reads only: opening a store in order does not wait for whoever writes (L12). */
-export const hasAbandonedPacks = (db: Database): boolean =>
-  db.all("SELECT writer FROM packs WHERE writer IS NOT NULL").some((row) => isDead(String(row["writer"])))
+export const hasAbandonedPacks = (db: Database, hasEnded: (writer: string) => boolean): boolean =>
+  db.all("SELECT writer FROM packs WHERE writer IS NOT NULL").some((row) => hasEnded(String(row["writer"])))
 
 /** Where the last group of a pack ends. A row that says less is damaged: what lies behind it is not cut, and nobody appends there. */
 const groupsEnd = (db: Database, pack: number): number =>
   Number(db.get("SELECT offset + length AS n FROM groups WHERE pack = ? ORDER BY id DESC LIMIT 1", pack)?.["n"] ?? 0)
 
 /**
- * Frees the packs of writers that have ended (dead ones, when nothing else is said) and cuts what those left behind unindexed; a pack
- * that got no byte goes. Inside the caller's transaction.
+ * Frees the packs of writers that have ended and cuts what those left behind unindexed; a pack that got no byte goes. Inside the caller's transaction.
  */
-export const reclaimPacks = (db: Database, directory: string, hasEnded: (writer: string) => boolean = isDead): void => {
+export const reclaimPacks = (db: Database, directory: string, hasEnded: (writer: string) => boolean): void => {
   for (const row of db.all("SELECT id, length, writer FROM packs WHERE writer IS NOT NULL")) {
     if (!hasEnded(String(row["writer"]))) continue
     const id = Number(row["id"])

@@ -49,7 +49,7 @@ import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
 import { LayerRefs } from "./LayerRefs.ts"
 import type { Calls, FoundEntry } from "./StoreCalls.ts"
 import { StoredTrees } from "./StoredTrees.ts"
-import { writerIdentity } from "./WriterIdentity.ts"
+import { isDead, writerIdentity } from "./WriterIdentity.ts"
 
 /** What a call may use beside its input. */
 export interface CallScope {
@@ -90,11 +90,12 @@ class OpenStore {
   }
 
   static async open(setup: WorkerSetup): Promise<OpenStore> {
-    const { index, packs, work } = setup.directories
+    const { index, packs, root } = setup.directories
     const db = await openIndex(index, setup.durability, () => newId("project").replace("prj_", "sto_"))
-    if (hasAbandonedPacks(db)) await db.transactWithRetry(() => reclaimPacks(db, packs))
+    const hasEnded = (writer: string): boolean => isDead(root, writer)
+    if (hasAbandonedPacks(db, hasEnded)) await db.transactWithRetry(() => reclaimPacks(db, packs, hasEnded))
     removeOrphans(db, packs)
-    removeAbandonedScratch(work)
+    removeAbandonedScratch(setup.directories)
     return new OpenStore(setup, db)
   }
 

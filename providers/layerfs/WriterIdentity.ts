@@ -4,7 +4,8 @@
  * Rules: L8, L12; principle 1 (unknown stays unknown).
  */
 import { randomBytes } from "node:crypto"
-import { currentIdentity, isAlive, type ProcessIdentity } from "../../src/base/ProcessIdentity.ts"
+import { isAliveIn } from "../../src/base/LifeSign.ts"
+import { currentIdentity, type ProcessIdentity } from "../../src/base/ProcessIdentity.ts"
 
 interface Writer extends ProcessIdentity {
   /** Tells two stores opened by one process apart. */
@@ -15,18 +16,19 @@ interface Writer extends ProcessIdentity {
 export const writerIdentity = (): string =>
   JSON.stringify({ ...currentIdentity(), token: randomBytes(8).toString("hex") } satisfies Writer)
 
-/** True when the writer is known to be gone. */
-export const isDead = (identity: string): boolean => isAlive(JSON.parse(identity) as Writer) === false
+/** True when the writer is known to be gone. `root` is the directory of LayerFS in the store. */
+export const isDead = (root: string, identity: string): boolean =>
+  isAliveIn(root, JSON.parse(identity) as Writer) === false
 
 /** The identity as part of a file name, for scratch directories that the next opening must be able to judge. */
 export const scratchName = (prefix: string): string =>
   `${prefix}-${Buffer.from(writerIdentity()).toString("base64url")}`
 
 /** True when the scratch directory of this name was made by a writer that is known to be gone. */
-export const isAbandonedScratch = (prefix: string, name: string): boolean => {
+export const isAbandonedScratch = (root: string, prefix: string, name: string): boolean => {
   if (!name.startsWith(`${prefix}-`)) return false
   try {
-    return isDead(Buffer.from(name.slice(prefix.length + 1), "base64url").toString("utf8"))
+    return isDead(root, Buffer.from(name.slice(prefix.length + 1), "base64url").toString("utf8"))
   } catch {
     return false
   }

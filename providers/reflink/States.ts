@@ -5,9 +5,9 @@
  */
 import * as fs from "node:fs"
 import { randomUUID } from "node:crypto"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { fromInput } from "../../src/base/PathBytes.ts"
-import { isAlive } from "../../src/base/ProcessIdentity.ts"
+import { isAliveIn } from "../../src/base/LifeSign.ts"
 import { freshName } from "../../src/workspace/kit/Machine.ts"
 import { makerOf } from "../../src/workspace/kit/OpenTree.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
@@ -68,7 +68,7 @@ export const standing = async (states: string): Promise<readonly Snapshot[]> => 
   for (const name of await fs.promises.readdir(states)) {
     const maker = makerOf(join(states, name))
     if (name.startsWith(".")) {
-      if (maker !== null && isAlive(maker) === false) await removeState(join(states, name))
+      if (maker !== null && isAliveIn(dirname(states), maker) === false) await removeState(join(states, name))
       continue
     }
     const [project, commit, ...more] = name.split(".")

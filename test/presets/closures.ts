@@ -124,6 +124,9 @@ export const machineFiles = ["/proc/sys/kernel/random/boot_id", "/proc/uptime"]
 /** Programs that the first use of a workspace looks for on the PATH, to know what it may run later. */
 export const tools = /\/(?:setpriv|unshare|nsenter|mount|perl|sh|env|cat)$/
 
+/** What an opened store reads of its own process, to show others that it lives (LifeSign.ts). */
+export const ownIdentity = /^\/proc\/(?:self\/ns\/pid|\d+\/stat)$/
+
 /** Paths that were asked for beside code, the store and its parents, and whatever else is declared. */
 export const undeclared = (
   paths: readonly string[],

@@ -9,6 +9,7 @@ import {
   governed,
   imported,
   machineFiles,
+  ownIdentity,
   together,
   tools,
   undeclared,
@@ -60,7 +61,8 @@ const assertDeclared = (snapshot: any, store: string, ...closures: readonly Clos
   assert.deepEqual(closure, together(...closures), snapshot.step)
   const project = process.cwd()
   const opened = closures.includes(workspaceUsed)
-  const declared = (path: string) => path === project || machineFiles.includes(path) || (opened && tools.test(path))
+  const declared = (path: string) =>
+    path === project || machineFiles.includes(path) || (opened && (tools.test(path) || ownIdentity.test(path)))
   assert.deepEqual(undeclared(snapshot.paths, { root, store }, declared), [], snapshot.step)
 }
 

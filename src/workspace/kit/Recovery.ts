@@ -7,7 +7,8 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { crashPoint } from "../../base/CrashPoint.ts"
 import { newId } from "../../base/Id.ts"
-import { currentIdentity, isAlive } from "../../base/ProcessIdentity.ts"
+import { isAliveIn } from "../../base/LifeSign.ts"
+import { currentIdentity, type ProcessIdentity } from "../../base/ProcessIdentity.ts"
 import { RefNotFound, Unavailable, WorkspaceUnreadable } from "../WorkspaceError.ts"
 import type { CommitOptions, CheckpointOutcome, LeftWorkspace, Quarantine } from "../WorkspaceProvider.ts"
 import type { WorkspaceRow } from "./RefStore.ts"
@@ -46,27 +47,35 @@ const holderLives = (row: WorkspaceRow): boolean =>
 
 /**
  * True when whoever opened the workspace has not been seen dead: it ends it, and between the end of its processes and the row that says
- * so nobody else may take it for left. Pids of another pid namespace of this boot, a container for example, mean nothing here.
+ * so nobody else may take it for left. Of one in another pid namespace of this boot, a container for example, its sign tells (LifeSign.ts).
  */
-const ownerMayLive = ({ id, owner }: WorkspaceRow): boolean => {
+const ownerMayLive = (root: string, { id, owner }: WorkspaceRow): boolean => {
   if (owner === undefined) return false
   const self = currentIdentity()
-  if (owner.pid === self.pid && owner.startTime === self.startTime && owner.bootId === self.bootId)
-    return isOpenHere(id)
-  return isAlive(owner) !== false
+  const isThisOne = owner.pid === self.pid && owner.startTime === self.startTime && owner.bootId === self.bootId
+  if (isThisOne && isOfHere(owner)) return isOpenHere(id)
+  return isAliveIn(root, owner) !== false
 }
+
+/** True when the pids that go with the identity mean the same processes here. */
+const isOfHere = ({ pidNamespace }: ProcessIdentity): boolean =>
+  pidNamespace === null || pidNamespace === currentIdentity().pidNamespace
+
+/** For processes that were killed with their owner, where nobody here can see them end. */
+const unseenMs = 500
 
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 /**
  * A holder outlives a killed owner by the moment that the kernel takes to end it. Asked in that moment, its workspace
  * would look alive and be passed over; so its end is hurried and waited for, at most 10 s. The start time in the row makes sure that
- * no other process is meant.
+ * no other process is meant. Of a container nothing can be seen from here, and its kernel has that moment.
  */
-const settleOrphans = async (rows: readonly WorkspaceRow[]): Promise<void> => {
+const settleOrphans = async (root: string, rows: readonly WorkspaceRow[]): Promise<void> => {
   for (const row of rows) {
-    if (row.state !== "open" || row.owner === undefined || isAlive(row.owner) !== false) continue
-    for (let waited = 0; holderLives(row) && waited < 10_000; waited += 10) {
+    if (row.state !== "open" || row.owner === undefined || isAliveIn(root, row.owner) !== false) continue
+    if (!isOfHere(row.owner)) await wait(unseenMs)
+    for (let waited = 0; isOfHere(row.owner) && holderLives(row) && waited < 10_000; waited += 10) {
       try {
         process.kill(row.holderPid!, "SIGKILL")
       } catch {
@@ -77,9 +86,9 @@ const settleOrphans = async (rows: readonly WorkspaceRow[]): Promise<void> => {
   }
 }
 
-const stateOf = (row: WorkspaceRow): LeftWorkspace["state"] | undefined => {
+const stateOf = (root: string, row: WorkspaceRow): LeftWorkspace["state"] | undefined => {
   if (row.state === "kept" || row.state === "quarantined") return row.state
-  return row.state === "open" && !ownerMayLive(row) && !holderLives(row) ? "interrupted" : undefined
+  return row.state === "open" && !ownerMayLive(root, row) && !holderLives(row) ? "interrupted" : undefined
 }
 
 /** Nobody is named, because the removal was nearly done when its process was killed: nothing is in it, or its row is closed. */
@@ -104,7 +113,7 @@ export const sweepWork = async (store: StorePort, layers: LayerCache | null): Pr
     if (rows.has(name)) continue
     const at = path.join(directory, name)
     const maker = makerOf(at)
-    if (maker === null ? !(await isLeftOver(store, name, at)) : isAlive(maker) !== false) continue
+    if (maker === null ? !(await isLeftOver(store, name, at)) : isAliveIn(store.directory, maker) !== false) continue
     crashPoint("workspace.sweeping")
     await removeWork(store, name)
   }
@@ -113,9 +122,9 @@ export const sweepWork = async (store: StorePort, layers: LayerCache | null): Pr
 export const listLeft = async (store: StorePort, layers: LayerCache | null): Promise<readonly LeftWorkspace[]> => {
   await sweepWork(store, layers)
   const rows = await store.workspaces(waiting)
-  await settleOrphans(rows)
+  await settleOrphans(store.directory, rows)
   return rows.flatMap((row) => {
-    const state = stateOf(row)
+    const state = stateOf(store.directory, row)
     const { id, branch, base, projection, at } = row
     const kept = row.quarantine === undefined ? {} : { quarantine: row.quarantine }
     return state === undefined ? [] : [{ id, branch, base, state, projection, since: at, ...kept }]
@@ -124,7 +133,7 @@ export const listLeft = async (store: StorePort, layers: LayerCache | null): Pro
 
 const leftRow = async (store: StorePort, id: string): Promise<WorkspaceRow> => {
   const row = (await store.workspaces(waiting)).find((found) => found.id === id)
-  if (row !== undefined && stateOf(row) !== undefined) return row
+  if (row !== undefined && stateOf(store.directory, row) !== undefined) return row
   throw new RefNotFound({
     message: row === undefined ? "No workspace with this id waits for a decision." : "The workspace is open and alive.",
     remedy: "List the waiting ones with `left`. A live workspace is ended by its scope.",

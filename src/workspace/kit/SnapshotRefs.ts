@@ -3,7 +3,8 @@
  * Promise: as SqliteRefs; what is being kept stands in a row of its own before it is begun and until its commit stands, so that what a
  * killed process left is known by name. Rules: L8, W10, G75.
  */
-import { currentIdentity, isAlive, type ProcessIdentity } from "../../base/ProcessIdentity.ts"
+import { isAliveIn } from "../../base/LifeSign.ts"
+import { currentIdentity, type ProcessIdentity } from "../../base/ProcessIdentity.ts"
 import type { AddCommit } from "./RefStore.ts"
 import { SqliteRefs } from "./SqliteRefs.ts"
 
@@ -31,11 +32,11 @@ export class SnapshotRefs extends SqliteRefs {
     })
   }
 
-  /** What processes that are gone had begun to keep. */
-  abandoned(): Keeping[] {
+  /** What processes that are gone had begun to keep; `root` is where they showed that they lived. */
+  abandoned(root: string): Keeping[] {
     return this.db
       .all("SELECT commit_id, project, maker FROM keeping")
-      .filter((row) => isAlive(JSON.parse(String(row["maker"])) as ProcessIdentity) === false)
+      .filter((row) => isAliveIn(root, JSON.parse(String(row["maker"])) as ProcessIdentity) === false)
       .map((row) => ({ project: String(row["project"]), commit: String(row["commit_id"]) }))
   }
 

@@ -9,6 +9,7 @@ import { crashPoint } from "../../base/CrashPoint.ts"
 import type { Digest } from "../../base/Digest.ts"
 import type { Durability } from "../../base/Durability.ts"
 import { newId } from "../../base/Id.ts"
+import { showLife } from "../../base/LifeSign.ts"
 import { fromInput, type TreePath } from "../../base/PathBytes.ts"
 import type { Database } from "../../sqlite/Database.ts"
 import { ContentDigester } from "../TreeDigest.ts"
@@ -89,13 +90,15 @@ export class SnapshotStore {
   readonly thread = new GrepThread()
   readonly db: Database
   readonly quota: SnapshotQuota
+  readonly #endSign: () => void
 
-  private constructor(parts: SnapshotParts, db: Database) {
+  private constructor(parts: SnapshotParts, db: Database, endSign: () => void) {
     this.backend = parts.backend
     this.directories = parts.directories
     this.durability = parts.durability
     this.quota = parts.quota
     this.db = db
+    this.#endSign = endSign
     this.refs = new SnapshotRefs(db)
     this.trees = new TreeFiles(parts.directories.trees, parts.durability === "full")
   }
@@ -103,14 +106,17 @@ export class SnapshotStore {
   /** Drops what killed processes had begun. Rejects with `Busy`, `StorageFailure`, `StoreMoved`. */
   static async open(parts: SnapshotParts): Promise<SnapshotStore> {
     const { index } = parts.directories
-    const store = new SnapshotStore(parts, await openSnapshotIndex(index, parts.backend.provider, parts.durability))
-    for (const { project, commit } of store.refs.abandoned()) await store.giveUp({ project, commit })
+    const db = await openSnapshotIndex(index, parts.backend.provider, parts.durability)
+    const store = new SnapshotStore(parts, db, await showLife(parts.directories.root))
+    for (const { project, commit } of store.refs.abandoned(parts.directories.root))
+      await store.giveUp({ project, commit })
     return store
   }
 
   async close(): Promise<void> {
     await this.thread.close()
     this.db.close()
+    this.#endSign()
   }
 
   get timeUnit(): bigint {
