@@ -9,7 +9,7 @@ import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from "n
 import * as fs from "node:fs"
 import type { Socket } from "node:net"
 import { once } from "node:events"
-import { startTimeOf, type Tools } from "./Machine.ts"
+import { kernelRelease, startTimeOf, type Tools } from "./Machine.ts"
 import { mounter } from "./Mounter.ts"
 
 export interface HolderIdentity {
@@ -22,6 +22,8 @@ export type Network = "host" | "none"
 export interface SeenNetwork {
   readonly kind: Network
   readonly loopback: boolean
+  /** Sockets to the hypervisor and beside it (vsock(7)), which belong to no network namespace. */
+  readonly vsock: boolean
 }
 
 /** A process as it is seen in the holder's own /proc. */
@@ -34,14 +36,19 @@ export interface InsideProcess {
   readonly depth: number
 }
 
-/** What went wrong before the holder was ready: its last words. */
+/** What went wrong before the holder was ready: its last words. `silent`: it was there and did not go on. */
 export class HolderFailed extends Error {
   readonly stderr: string
-  constructor(stderr: string) {
+  readonly silent: boolean
+  constructor(stderr: string, silent = false) {
     super("The workspace's namespaces could not be set up")
     this.stderr = stderr
+    this.silent = silent
   }
 }
+
+/** A holder that lives takes some 20 ms for each of its answers, under load seconds; a stopped one never answers. */
+const patienceMs = 30_000
 
 const environment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" }
 
@@ -58,11 +65,19 @@ export class Holder {
   readonly #child: ChildProcessWithoutNullStreams
   readonly #tools: Tools
   readonly #network: Network
+  readonly #patience: number
   #stderr = ""
   #said: Promise<void> = Promise.resolve()
 
-  private constructor(child: ChildProcessWithoutNullStreams, tools: Tools, table: string, network: Network) {
+  private constructor(
+    child: ChildProcessWithoutNullStreams,
+    tools: Tools,
+    table: string,
+    network: Network,
+    patience: number
+  ) {
     this.#network = network
+    this.#patience = patience
     this.#child = child
     this.table = table
     this.#tools = tools
@@ -80,7 +95,13 @@ export class Holder {
   }
 
   /** Starts the process and no mount: its identity can be recorded first (W23). */
-  static async start(tools: Tools, directory: string, table: string, network: Network = "host"): Promise<Holder> {
+  static async start(
+    tools: Tools,
+    directory: string,
+    table: string,
+    network: Network = "host",
+    patience = patienceMs
+  ): Promise<Holder> {
     const namespaces = [
       ...(network === "none" ? ["--net"] : []),
       "--user",
@@ -98,7 +119,7 @@ export class Holder {
       const [error] = (await once(child, "error")) as [Error]
       throw new HolderFailed(error.message)
     }
-    const holder = new Holder(child, tools, table, network)
+    const holder = new Holder(child, tools, table, network, patience)
     // Listened for from the first moment, so that it cannot pass unseen.
     holder.#said = holder.#ready(() => undefined)
     holder.#said.catch(() => undefined)
@@ -123,12 +144,17 @@ export class Holder {
   network(): SeenNetwork {
     const at = `/proc/${this.innerPid}`
     const own = fs.readlinkSync(`${at}/ns/net`) !== fs.readlinkSync("/proc/self/ns/net")
-    if (!own) return { kind: "host", loopback: true }
+    const vsock =
+      fs.existsSync("/dev/vsock") ||
+      /^AF_VSOCK\s/m.test(fs.readFileSync(`${at}/net/protocols`, "latin1")) ||
+      vsockLoads()
+    if (!own) return { kind: "host", loopback: true, vsock }
     const routes = fs.readFileSync(`${at}/net/route`, "latin1").trim().split("\n").length - 1
     // Interfaces that the kernel puts into every namespace (tunl0, sit0) lead nowhere without a route.
     return {
       kind: routes > 0 ? "host" : "none",
-      loopback: fs.readFileSync(`${at}/net/fib_trie`, "latin1").includes("127.0.0.1")
+      loopback: fs.readFileSync(`${at}/net/fib_trie`, "latin1").includes("127.0.0.1"),
+      vsock
     }
   }
 
@@ -145,8 +171,13 @@ export class Holder {
     const said = once(this.#child.stdout, "data")
     said.catch(() => undefined)
     go()
-    const outcome = await Promise.race([said.then(() => "ready" as const), this.gone])
-    if (outcome !== "ready") throw new HolderFailed(this.#stderr.trim())
+    let timer: NodeJS.Timeout | undefined
+    const silent = new Promise<"silent">((resolve) => {
+      timer = setTimeout(() => resolve("silent"), this.#patience).unref()
+    })
+    const outcome = await Promise.race([said.then(() => "ready" as const), this.gone, silent])
+    clearTimeout(timer)
+    if (outcome !== "ready") throw new HolderFailed(this.#stderr.trim(), outcome === "silent")
   }
 
   /** Lets the SDK's process end although this one is there, which then ends too. */
@@ -273,8 +304,13 @@ export class Holder {
     // nsenter forks to enter the pid namespace; the parent-death signal makes its own end final for its child too.
     const child = spawn(argv[0]!, argv.slice(1), { stdio: ["pipe", "pipe", "pipe"], env: environment })
     if (child.pid === undefined) throw new HolderFailed("nsenter could not be started")
-    const holder = new Holder(child, this.#tools, this.table, this.#network)
-    await holder.#ready(() => child.stdin.write("\n"))
+    const holder = new Holder(child, this.#tools, this.table, this.#network, this.#patience)
+    await holder
+      .#ready(() => child.stdin.write("\n"))
+      .catch(async (error) => {
+        await holder.end()
+        throw error
+      })
     // nsenter -> unshare -> first process.
     const entered = childOf(child.pid)
     holder.#innerPid = entered === undefined ? undefined : childOf(entered)
@@ -296,23 +332,34 @@ export class Holder {
     // One that was stopped together with what is inside would not see it (see Launcher.ts).
     this.#child.kill("SIGCONT")
     // The pipe's end is enough; a stopped or replaced first process would not see it.
-    const patience = setTimeout(() => this.#kill(), 2000)
+    let patience = setTimeout(() => {
+      this.#kill("inner")
+      // Those outside of it wait for its end, unless they are stopped too.
+      patience = setTimeout(() => this.#kill("all"), 2000)
+    }, 2000)
     await this.gone
     clearTimeout(patience)
   }
 
-  #kill(): void {
-    try {
-      if (this.#innerPid !== undefined) process.kill(this.#innerPid, "SIGKILL")
-    } catch {
-      // Gone in this very moment.
+  #kill(which: "inner" | "all"): void {
+    const chain: number[] = []
+    for (let pid = this.#child.pid; pid !== undefined && chain.length < 3; pid = childOf(pid)) chain.unshift(pid)
+    const [inner = 0] = this.#innerPid === undefined ? chain : [this.#innerPid]
+    for (const pid of which === "inner" ? [inner] : chain) {
+      try {
+        process.kill(pid, "SIGKILL")
+      } catch {
+        // Gone in this very moment.
+      }
     }
-    this.#child.kill("SIGKILL")
   }
 }
 
 /** capabilities(7): mounts, other processes' memory, device nodes, chroot. */
 const droppedCapabilities = "-sys_admin,-sys_ptrace,-mknod,-sys_chroot"
+
+/** The kernel loads the module of a family when somebody asks for a socket of it. */
+const vsockLoads = (): boolean => fs.existsSync(`/lib/modules/${kernelRelease()}/kernel/net/vmw_vsock`)
 
 export const finished = (child: ChildProcess): Promise<number | null> =>
   new Promise((resolve) => {

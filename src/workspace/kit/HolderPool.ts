@@ -1,12 +1,13 @@
 /**
  * Holders that stand ready before a workspace is opened: namespaces without a mount of ours.
- * Promise: one that has died, or whose namespaces show other mounts than the machine has now, is never used; none is there unless the
+ * Promise: one that has died or was stopped, or whose namespaces show other mounts than the machine has now, is never used; none is there unless the
  * application asked; they keep no process alive and end with their scope, or with the process. Rules: P4, W12, W17, S23.
  */
 import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { Holder } from "./Holder.ts"
+import { stateOf } from "./Launcher.ts"
 import { freshName, type Tools } from "./Machine.ts"
 import { removeTree } from "./RemoveTree.ts"
 
@@ -81,7 +82,8 @@ export class HolderPool {
   take(): Taken | undefined {
     this.#deaths = 0
     const mounts = machineMounts()
-    const fits = ({ holder, mounts: seen }: Standing): boolean => holder.alive && seen === mounts
+    const fits = ({ holder, mounts: seen }: Standing): boolean =>
+      holder.alive && seen === mounts && stateOf(holder.innerPid) !== "T"
     let next = this.#ready.shift()
     for (; next !== undefined && !fits(next); next = this.#ready.shift()) this.#drop(next)
     // Not while the caller opens its workspace: starting a process takes this thread some milliseconds.

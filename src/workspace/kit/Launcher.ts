@@ -11,7 +11,7 @@ import { childOf } from "./Holder.ts"
 /** Milliseconds between two looks: one line of /proc each. */
 const interval = 100
 
-const stateOf = (pid: number): string => {
+export const stateOf = (pid: number): string => {
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, "latin1")
     return stat[stat.lastIndexOf(")") + 2] ?? ""

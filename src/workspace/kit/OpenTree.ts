@@ -123,6 +123,15 @@ const withoutNetwork = (why: string): Unavailable =>
 /** What kept the holder from getting ready, as the caller can act on it. */
 const explain = (error: unknown, place: MountPlace, network: Network = "host"): unknown => {
   if (!(error instanceof HolderFailed)) return error
+  if (error.silent) {
+    return new Unavailable({
+      message: "The process that sets up the workspace's namespaces did not answer within its bound.",
+      remedy:
+        "Nothing was left behind. Open again; where that happens again, look for what stops processes here (SIGSTOP, a frozen cgroup), or for a machine too busy to start one.",
+      what: "workspace namespaces",
+      missing: ["an answer of the holder process"]
+    })
+  }
   if (network === "none" && error.stderr.startsWith("unshare: ")) return withoutNetwork(error.stderr.split("\n")[0]!)
   const lines = error.stderr.split("\n").filter((line) => line.startsWith("mount: "))
   if (lines.some((line) => line.includes(`${place.path}:`))) {
