@@ -321,7 +321,7 @@ export interface VisiblePath {
 
 /** What of the isolation is asked for; what is left out is as by default. */
 export interface IsolationOptions {
-  /** `none`: no network but a loopback of its own, and none of the machine's abstract sockets. `host` by default. */
+  /** `none`: no network but a loopback of its own, and none of the machine's abstract sockets; `reachable` names the sockets that stay. `host` by default. */
   readonly network?: "host" | "none"
 }
 

@@ -1,6 +1,8 @@
 /** A workspace without network: what cannot be reached, what works, and what is said. Rules: W17. */
 import { once } from "node:events"
+import * as fs from "node:fs"
 import * as net from "node:net"
+import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { describe, expect, it } from "vitest"
 import { atEnd, forkOf, run, shell, sharedGround, using } from "./projFixture.ts"
@@ -69,5 +71,24 @@ describe.each(["overlay", "copy"] as const)("%s", (projection) => {
         "ECONNREFUSED",
         "ECONNREFUSED"
       ])
+  })
+  it("W17 without network a socket with a path outside the masks, and vsock, are reached, and the read-back says so; one in a hidden place is not", async () => {
+    const { provider, commit, root } = await shared()
+    const [open, hidden] = ["open", "hidden"].map((name) => join(root, `${projection}-${name}`)) as [string, string]
+    for (const place of [open, hidden]) {
+      fs.mkdirSync(place)
+      await listening({ path: join(place, "s") })
+    }
+    const options = { projection, isolation: { network: "none" }, hide: [hidden] } as const
+    await using(provider, await forkOf(provider, commit), options, async (workspace) => {
+      const ask = async (place: string): Promise<string> =>
+        (await run(workspace.exec(connect({ path: join(place, "s") })))).stdout.text.trim()
+      expect([await ask(open), await ask(hidden)]).toEqual(["hello", expect.stringMatching(/^E/)])
+      // AF_VSOCK and SOCK_STREAM, by number.
+      const vsock = (await run(workspace.exec(["perl", "-e", "exit !socket($s, 40, 1, 0)"]))).exitCode === 0
+      const { reachable } = workspace.isolation
+      const said = (what: string): boolean => reachable.some((line) => line.startsWith(what))
+      expect([said("UNIX sockets with a path"), vsock && !said("vsock")]).toEqual([true, false])
+    })
   })
 })

@@ -166,7 +166,11 @@ export const planIsolation = (input: IsolationInput): Protected => {
   const flagged = (at: TreePath): Flagged => ({ at, flags: mountOf(mounts, at)?.flags ?? [] })
   const devices = privateDevices(input.deviceParent)
   const shown: string[] = ["private /tmp and System V IPC", "private /dev: no disk, no node of the machine"]
-  const reachable: string[] = ["files of this user outside the masks (read-only)"]
+  const reachable: string[] = [
+    "files of this user outside the masks (read-only)",
+    // To connect is no write to the file system that the socket's name lies on.
+    "UNIX sockets with a path outside the masks (whoever listens there answers)"
+  ]
   const directories = new Set<TreePath>()
   const files = new Set<TreePath>()
   const mask = (at: string, name: string, asked = false): void => {
@@ -238,10 +242,17 @@ export const planIsolation = (input: IsolationInput): Protected => {
   }
 }
 
-const withNetwork = (isolation: Isolation, { kind, loopback }: SeenNetwork): Isolation => {
-  if (kind === "host") return { ...isolation, reachable: ["network and abstract sockets", ...isolation.reachable] }
+const withNetwork = (isolation: Isolation, { kind, loopback, vsock }: SeenNetwork): Isolation => {
+  const beside = vsock ? ["vsock: whatever listens at the hypervisor or beside it"] : []
+  const reachable = [...beside, ...isolation.reachable]
+  if (kind === "host") return { ...isolation, reachable: ["network and abstract sockets", ...reachable] }
   const own = loopback ? "nothing but a loopback of its own" : "not even a loopback"
-  return { ...isolation, network: kind, protected: [...isolation.protected, `network and abstract sockets (${own})`] }
+  return {
+    ...isolation,
+    network: kind,
+    protected: [...isolation.protected, `network and abstract sockets (${own})`],
+    reachable
+  }
 }
 
 /** What the options ask for. */
@@ -277,7 +288,7 @@ export const readBack = (
   mounts: Isolation,
   plan: MountPlan,
   mountinfo: string,
-  network: SeenNetwork = { kind: "host", loopback: true }
+  network: SeenNetwork = { kind: "host", loopback: true, vsock: false }
 ): Isolation => {
   if (mounts.level === "none") return mounts
   const planned = withNetwork(mounts, network)
