@@ -10,6 +10,7 @@ import { ObjectDamaged, RefNotFound } from "../../src/workspace/WorkspaceError.t
 import type { HeldLowers, LayerCache } from "../../src/workspace/kit/LayerCache.ts"
 import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
 import { baseName, commitOfDelta, deltaName, LayerFiles } from "./LayerFiles.ts"
+import { wholeLook } from "./LayerSample.ts"
 import { LayerLeases } from "./LayerLeases.ts"
 import { LayerTrim } from "./LayerTrim.ts"
 import type { LayerStorePort } from "./StorePortOf.ts"
@@ -99,11 +100,16 @@ export class DiskLayers implements LayerCache {
     return undefined
   }
 
+  look(upper: string): string | undefined {
+    return wholeLook(upper)
+  }
+
   /** One beyond the bound is not taken: the layer of its commit is made from the store when it is asked for. */
-  async adopt(commit: string, lowers: readonly string[], upper: string): Promise<void> {
+  async adopt(commit: string, lowers: readonly string[], upper: string, looked: string | undefined): Promise<void> {
     if (lowers.length >= maxLayers || this.#files.deltaOf(commit) !== undefined) return
+    if (looked !== wholeLook(upper)) return
     const name = deltaName(commit, lowers)
-    await this.#files.writeMark(name, lowers, commit, upper)
+    await this.#files.writeMark(name, lowers, commit, upper, looked)
     crashPoint("layers.deltaMarked")
     await this.#files.place(upper, name, lowers, commit)
     this.trim()

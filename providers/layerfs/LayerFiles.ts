@@ -26,6 +26,8 @@ export interface Mark {
   readonly maker?: ProcessIdentity
   /** Some of its entries as they were made. Absent in marks of older versions. */
   readonly sample?: Sample
+  /** All of them, of an adopted upper with few (`wholeLook`). */
+  readonly whole?: string
 }
 
 const kinds = ["base", "delta"] as const
@@ -148,15 +150,16 @@ export class LayerFiles {
     return path.join(path.dirname(at), `.making-${maker}-${path.basename(name)}`)
   }
 
-  /** False when somebody else has changed the layer since it was made, as far as its sample tells. */
+  /** False when somebody else has changed the layer since it was made, as far as its mark tells. */
   isAsMade(name: string): boolean {
-    const sample = this.mark(name)?.sample
-    return sample === undefined || isAsSampled(this.at(name), sample)
+    const mark = this.mark(name)
+    return mark?.sample === undefined || isAsSampled(this.at(name), mark.sample, mark.whole)
   }
 
   /** `content` is what will be put in the layer's place. */
-  async writeMark(name: string, below: readonly string[], of: string, content: string): Promise<void> {
-    const mark: Mark = { boot: this.#boot, below, of, maker: currentIdentity(), sample: sampleOf(content) }
+  async writeMark(name: string, below: readonly string[], of: string, content: string, whole?: string): Promise<void> {
+    const looks = { sample: sampleOf(content), ...(whole === undefined ? {} : { whole }) }
+    const mark: Mark = { boot: this.#boot, below, of, maker: currentIdentity(), ...looks }
     const made = this.working(`${name}.ok`)
     await fs.mkdir(path.dirname(made), { recursive: true, mode: 0o700 })
     faultPoint("layers.mark")

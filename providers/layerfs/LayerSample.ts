@@ -1,13 +1,15 @@
 /**
- * A few entries of a layer as they were when it was made, to notice that somebody else has changed it since.
+ * How a layer looked when it was made, to notice that somebody else has changed it since: a few entries, of a small upper that was adopted all.
  * Promise: what was not touched is never taken for changed; of what was, a new, removed or renamed name in one of the first directories
- * is seen, and a change of one of the first files. Anything deeper is not (`verify` reads the store, from which a layer is made anew).
- * Rules: L10.
+ * is seen, and a change of one of the first files; in an adopted upper of at most a thousand entries any change. Anything deeper in
+ * another one is not (`verify` reads the store, from which a layer is made anew). Rules: L10, W7.
  *
  * The kernel sets the ctime at every change, and nobody else can. The layer's own directory is renamed into place, so its mtime counts.
  */
+import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { fromInput, join, toBytes, type TreePath } from "../../src/base/PathBytes.ts"
 
 /** Path below the layer, and how it looked. */
 export type Sample = readonly (readonly [path: string, look: string])[]
@@ -51,8 +53,34 @@ export const sampleOf = (layer: string): Sample => {
   return [...found, ...seen].map((at) => [at, look(layer, at)])
 }
 
+/** More entries are not looked at one by one: each is one lstat at every opening. */
+const wholeUpTo = 1000
+
+/** Every entry of a layer, as one digest; undefined where it has too many. */
+export const wholeLook = (layer: string): string | undefined => {
+  const hash = createHash("sha256")
+  const waiting: TreePath[] = [""]
+  let entries = 0
+  for (let at = waiting.pop(); at !== undefined; at = waiting.pop()) {
+    const names = orUndefined(() => fs.readdirSync(toBytes(join(fromInput(layer), at)), { encoding: "latin1" })) ?? []
+    entries += names.length
+    if (entries > wholeUpTo) return undefined
+    for (const name of names.toSorted()) {
+      const child = join(at, name)
+      const stat = orUndefined(() => fs.lstatSync(toBytes(join(fromInput(layer), child)), { bigint: true }))
+      if (stat?.isDirectory() === true) waiting.push(child)
+      // See `sampleOf`: of a whiteout only the name counts.
+      const look =
+        stat === undefined || stat.isCharacterDevice() ? "" : `${stat.ino} ${stat.ctimeNs} ${stat.size} ${stat.mode}`
+      hash.update(`${child.length} ${child} ${look}\n`, "latin1")
+    }
+  }
+  return hash.digest("hex")
+}
+
 const inodeOf = (looked: string | undefined): string => looked?.split(" ")[0] ?? ""
 
 /** Of another directory of the same name, which lost the race for the place, the sample says nothing. */
-export const isAsSampled = (layer: string, sample: Sample): boolean =>
-  inodeOf(sample[0]?.[1]) !== inodeOf(look(layer, "")) || sample.every(([at, looked]) => look(layer, at) === looked)
+export const isAsSampled = (layer: string, sample: Sample, whole: string | undefined): boolean =>
+  inodeOf(sample[0]?.[1]) !== inodeOf(look(layer, "")) ||
+  (sample.every(([at, looked]) => look(layer, at) === looked) && (whole === undefined || wholeLook(layer) === whole))

@@ -24,9 +24,17 @@ export interface LayerCache {
   readonly isCached: (commit: string) => Promise<boolean>
   /**
    * On close, an upper unchanged since its checkpoint becomes the delta layer of that commit, above the layers it was
-   * mounted on, by one rename; it is never mounted as an upper again.
+   * mounted on, by one rename; it is never mounted as an upper again. Not where it no longer looks as `look` found it before it was
+   * compared with the commit: a descriptor of a file in it may have been handed to a process outside.
    */
-  readonly adopt: (commit: string, lowers: readonly string[], upper: string) => Promise<void>
+  readonly adopt: (
+    commit: string,
+    lowers: readonly string[],
+    upper: string,
+    looked: string | undefined
+  ) => Promise<void>
+  /** All of an upper, as text to be compared; undefined where it has too many entries for that. */
+  readonly look: (upper: string) => string | undefined
   /** True when every layer is there, whole, and as it was made, as far as that can be told cheaply. */
   readonly available: (names: readonly string[]) => boolean
   /** Makes again, where it can, what is missing of the layers that showed a commit: after a boot, or when somebody emptied the cache. */

@@ -310,9 +310,11 @@ export class OpenWorkspace {
     const { id, inside } = this.tree
     let kept: string | undefined
     let adopt = false
+    let looked: string | undefined
     if (inside.alive) {
       await this.endProcesses()
       try {
+        looked = this.#clean?.adoptable === true ? layers?.look(this.tree.content) : undefined
         const { changes, fingerprint } = await this.#preview()
         if (changes.length > 0) kept = `${changes.length} changes without a checkpoint`
         adopt = this.#clean?.adoptable === true && !this.#shownOutside && this.#clean.fingerprint === fingerprint
@@ -337,7 +339,7 @@ export class OpenWorkspace {
     crashPoint("workspace.closed")
     if (adopt && layers !== null && this.tree.projection === "overlay") {
       // Only an economy: where it fails (a full disk), the commit's layer is made from the store when it is asked for.
-      await layers.adopt(this.#clean!.commit, this.tree.lowers, this.tree.content).catch(() => undefined)
+      await layers.adopt(this.#clean!.commit, this.tree.lowers, this.tree.content, looked).catch(() => undefined)
       crashPoint("workspace.adopted")
     }
     await removeWork(this.#parts.store, this.tree.id)
