@@ -29,6 +29,7 @@ import { type GitState, readGitDirectory } from "./GitState.ts"
 import { type GitPlace, gitPlaces, isOtherKind, keepObjects, keepStaged, keepWhatIsLeft } from "./Inside.ts"
 import { Locks } from "./Locks.ts"
 import { mergeStates } from "./Merge.ts"
+import { forgetNote, noteIfLeft, notesIn } from "./LeftEntries.ts"
 import { makeProject, type Project, projectAt, projectsIn } from "./Project.ts"
 import { admit, findRepository, type Repository, sourceState } from "./Repository.ts"
 import {
@@ -49,7 +50,16 @@ import {
   secondsOf,
   tidy
 } from "./States.ts"
-import { addWorktree, gitDirectoryIn, isOrphan, recordIn, takeBack, type WorktreeRecord } from "./Worktree.ts"
+import {
+  addWorktree,
+  gitDirectoryIn,
+  isOrphan,
+  keepOwnGit,
+  recordIn,
+  removeEntry,
+  takeBack,
+  type WorktreeRecord
+} from "./Worktree.ts"
 
 export const gitWorktreeVersion = "1"
 
@@ -119,6 +129,11 @@ class Backend {
       const record = recordIn(directory)
       if (record !== undefined && isOrphan(this.#options.directory, record)) await this.#removeOrphan(directory, record)
     }
+    for (const note of notesIn(this.#options.directory)) {
+      if (!existsSync(note.commonDir)) continue
+      await this.#aloneWith(note.commonDir)(() => removeEntry(note))
+      forgetNote(this.#options.directory, note)
+    }
     await this.#locks.ifFree("projects", async () => {
       for (const name of readdirSync(this.#projects)) {
         if (projectAt(this.#projects, name) === undefined || name.startsWith(".")) {
@@ -135,8 +150,10 @@ class Backend {
   }
 
   async #removeOrphan(directory: string, record: WorktreeRecord): Promise<void> {
-    if (record.made) await this.#keepInside(record)
-    else await removeTree(record.target)
+    if (record.made) {
+      await this.#keepInside(record)
+      noteIfLeft(this.#options.directory, record)
+    } else await removeTree(record.target)
     await takeBack(directory, this.#aloneWith(record.commonDir))
   }
 
@@ -277,6 +294,10 @@ class Backend {
     settleIndex(project, state.git, state.files, input.target, gitDirectoryIn(join(this.#worktrees, input.workspace)))
   }
 
+  beforeUse({ workspace }: { readonly workspace: string }): void {
+    keepOwnGit(join(this.#worktrees, workspace))
+  }
+
   async beforeRemoval({ workspace }: { readonly workspace: string }): Promise<void> {
     const record = recordIn(join(this.#worktrees, workspace))
     if (record?.made === true) await this.#keepInside(record)
@@ -295,6 +316,7 @@ class Backend {
     this.#making.delete(workspace)
     const directory = join(this.#worktrees, workspace)
     const record = recordIn(directory)
+    if (record?.made === true) noteIfLeft(this.#options.directory, record)
     await takeBack(directory, this.#aloneWith(record?.commonDir ?? ""))
   }
 
@@ -370,6 +392,7 @@ export const gitWorktreeBackend = async (options: BackendOptions): Promise<Snaps
     make: (input) => backend.make(input),
     settle: (input) => backend.settle(input),
     unmake: (input) => backend.unmake(input),
+    beforeUse: (input) => backend.beforeUse(input),
     beforeRemoval: (input) => backend.beforeRemoval(input),
     drop: (snapshot) => backend.drop(snapshot),
     kept: () => backend.kept(),

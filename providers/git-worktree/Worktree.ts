@@ -8,7 +8,17 @@
  * The `.git` file of the worktree then names a git directory of the workspace's alone, which borrows the user's objects: what is
  * committed, stashed, branched or configured inside stays there (docs/decisions/063).
  */
-import { existsSync, lchownSync, mkdirSync, readdirSync, renameSync, rmdirSync, statSync, writeFileSync } from "node:fs"
+import {
+  existsSync,
+  lchownSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmdirSync,
+  statSync,
+  writeFileSync
+} from "node:fs"
 import { dirname, join, resolve } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
@@ -115,7 +125,7 @@ const giveToOwner = (record: WorktreeRecord): void => {
 }
 
 /** As `git worktree remove` does, which wants the files to be there. */
-const removeEntry = async (record: WorktreeRecord): Promise<void> => {
+export const removeEntry = async (record: WorktreeRecord): Promise<void> => {
   const entry = entryOf(record)
   if (entry === undefined) return
   await removeTree(entry)
@@ -179,6 +189,26 @@ export const takeBack = async (directory: string, alone: WorktreeWork["alone"]):
     await removeTree(gitDirectoryIn(directory))
   }
   await removeTree(directory)
+}
+
+/**
+ * `git worktree repair` takes the `.git` file of a worktree, which names a directory of the store, for damage, and lets it name the entry:
+ * then git inside would write into the user's repository, or find none. It is written as it was made. Whatever else an attempt has put in
+ * its place stays.
+ */
+export const keepOwnGit = (directory: string): void => {
+  const record = recordIn(directory)
+  if (record?.made !== true) return
+  const at = join(record.target, ".git")
+  const ours = `gitdir: ${gitDirectoryIn(directory)}\n`
+  if (lstatSync(at, { throwIfNoEntry: false })?.isFile() !== true) return
+  const named = /^gitdir: (.*)$/m.exec(readText(at) ?? "")?.[1]
+  if (named === undefined || `gitdir: ${named}\n` === ours) return
+  const entry = entryOf(record)
+  if (entry === undefined || resolve(record.target, named) !== entry) return
+  const fresh = join(directory, "dot-git")
+  writeFileSync(fresh, ours)
+  renameSync(fresh, at)
 }
 
 /** A killed process left it half-made, or its files are gone. A process that may live is left alone. */

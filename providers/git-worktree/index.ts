@@ -15,6 +15,7 @@ import { gitWorktreeBackend } from "./Backend.ts"
 
 export { gitWorktreeVersion } from "./Backend.ts"
 export { type KeptInside, keptInside } from "./KeptInside.ts"
+export { entriesLeft, type LeftEntry } from "./LeftEntries.ts"
 export type { SnapshotOpenFailure as OpenFailure } from "../../src/workspace/kit/SnapshotProvider.ts"
 
 export interface GitWorktreeOptions extends SnapshotProviderOptions {
@@ -37,7 +38,7 @@ export const openGitWorktree = ({
  * (`git init`, `git commit`), a bare or partial clone, `core.worktree`, a submodule that is set up (`git submodule deinit`); other
  * worktrees inside of it are left out and listed. Every workspace is a worktree of that repository, detached at the commit of the import: the
  * repository gains an entry for it (`git worktree list` shows it, locked) until the workspace ends, and nothing else: no object, branch,
- * stash or setting of what is done inside. What is committed inside stays with the states, and when the workspace goes, it is kept
+ * stash or setting of what is done inside. Where the repository was moved meanwhile, the entry stays in it, and `entriesLeft` says so. What is committed inside stays with the states, and when the workspace goes, it is kept
  * under `refs/coppice/inside/WORKSPACE/` in `STORE/git-worktree/projects/PROJECT/inside.git` (`keptInside` lists it); a repository of another object format that
  * was made inside goes to `other/` beside it, as it is.
  *

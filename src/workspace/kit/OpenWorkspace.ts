@@ -187,6 +187,7 @@ export class OpenWorkspace {
   /** A working directory as the launcher takes it: absolute, inside, and a directory. */
   #workingDirectory(cwd: string | undefined): string {
     this.#checkMounted()
+    this.#beforeUse()
     const at = this.#beneath.resolve(cwd ?? "", true, (place) => {
       if (place.stat === undefined) throw pathError("notFound", place.path)
       if (!place.stat.isDirectory()) throw pathError("notADirectory", place.path)
@@ -194,6 +195,11 @@ export class OpenWorkspace {
     })
     const root = Buffer.from(this.tree.path, "latin1").toString("utf8")
     return at === "" ? root : `${root}/${Buffer.from(at, "latin1").toString("utf8")}`
+  }
+
+  #beforeUse(): void {
+    const { id, projection, work } = this.tree
+    if (projection !== "overlay") this.#parts.store.beforeUse?.(id, treeOf(work))
   }
 
   #checkProgram(program: string, path: string | undefined): void {
@@ -230,6 +236,7 @@ export class OpenWorkspace {
 
   /** Harvest and commit; see `checkpoint` of the contract. */
   async commitHarvest(options: CheckpointOptions = {}, signal?: AbortSignal): Promise<CheckpointOutcome> {
+    this.#beforeUse()
     const busy = !this.tree.inside.quiet()
     const entering = (): boolean => [...this.#started].some((started) => started.entering())
     const frozen =

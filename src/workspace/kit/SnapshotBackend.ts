@@ -134,6 +134,11 @@ export interface SnapshotBackend {
   readonly settle?: (input: MakeInput) => Promise<void>
   /** After the directory of a workspace was emptied or left: whatever else `make` had set up for it goes. Idempotent, also after a crash. */
   readonly unmake?: (input: { readonly workspace: string; readonly target: TreePath }) => Promise<void>
+  /**
+   * Before a command begins in a workspace, and before it is captured: what somebody outside has changed of the backend's own names is put
+   * right. A few small reads where nothing was.
+   */
+  readonly beforeUse?: (input: { readonly workspace: string; readonly target: TreePath }) => void
   /** Before a workspace's directory is removed: what only it reaches is made reachable otherwise (GW4). */
   readonly beforeRemoval?: (input: { readonly workspace: string; readonly target: TreePath }) => Promise<void>
   /** Frees a state that no commit stands for. Idempotent. */

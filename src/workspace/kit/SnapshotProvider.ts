@@ -165,6 +165,9 @@ const portOf = (store: SnapshotStore, checkpoints: SnapshotCheckpoints, now: () 
     ...(backend.unmake === undefined
       ? {}
       : { unmake: (workspace, target) => backend.unmake!({ workspace, target: fromInput(target) }) }),
+    ...(backend.beforeUse === undefined
+      ? {}
+      : { beforeUse: (workspace, target) => backend.beforeUse!({ workspace, target: fromInput(target) }) }),
     ...(backend.beforeRemoval === undefined
       ? {}
       : { beforeRemoval: (workspace, target) => backend.beforeRemoval!({ workspace, target: fromInput(target) }) })

@@ -73,6 +73,8 @@ export interface StorePort {
   readonly clear?: (target: string) => Promise<void>
   /** After the files of such a workspace are gone, also those of a process that was killed: what else was set up for it goes. */
   readonly unmake?: (workspace: string, target: string) => Promise<void>
+  /** Before a command begins in such a workspace, and before it is captured: what is the store's own in it is put right. */
+  readonly beforeUse?: (workspace: string, target: string) => void
   /** Before they go: what only they reach is kept (GW4). */
   readonly beforeRemoval?: (workspace: string, target: string) => Promise<void>
   /** A new branch at `from`: for what a recovery finds. */
