@@ -114,9 +114,9 @@ const besideFile = (
   return entry?.type === "directory" ? entry : undefined
 }
 
-/** Conflicts about modes and directories: git knows nothing of them. */
+/** Conflicts about modes, directories and hard links: git knows nothing of them. */
 export const modeConflicts = (
-  kind: "mode" | "editDelete" | "type",
+  kind: "mode" | "editDelete" | "type" | "link",
   paths: readonly TreePath[],
   sides: Sides
 ): readonly MergeConflict[] =>

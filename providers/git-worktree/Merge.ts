@@ -1,7 +1,8 @@
 /**
  * Three states into one, by `git merge-tree` over what is kept, and what git knows nothing of beside it.
  * Promise: text by lines up to 1 MiB, renames followed; a time never conflicts, equal bytes never conflict, a mode merges apart from the
- * content, an empty directory is merged like an entry; every conflict is told, and then nothing else. Rules: W10, K2, GW2; 04 L4.
+ * content, an empty directory is merged like an entry, the names of one file stay one; every conflict is told, and then nothing else. Rules:
+ * W10, W22, K2, GW2; 04 L4.
  */
 import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs"
 import { join } from "node:path"
@@ -13,6 +14,7 @@ import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import { blobs } from "./Blobs.ts"
 import { conflictsOf, inOrder, modeConflicts, type Sides, sidesOf } from "./Conflicts.ts"
 import { git, type GitOptions, startGit } from "./Git.ts"
+import { type MergedLinks, mergeLinks } from "./MergeLinks.ts"
 import { readMergeOutput } from "./MergeOutput.ts"
 import type { Project } from "./Project.ts"
 import { fromKept, stateRoot } from "./StatePath.ts"
@@ -59,12 +61,20 @@ const mergeMode = (base: KeptEntry | undefined, ours: KeptEntry, theirs: KeptEnt
 
 interface Plan {
   readonly removed: readonly TreePath[]
-  readonly put: readonly { readonly file: KeptFile; readonly mode: number; readonly mtimeNs: bigint }[]
+  readonly put: readonly {
+    readonly file: KeptFile
+    readonly mode: number
+    readonly mtimeNs: bigint
+    /** Of a file with several names. */
+    readonly inode?: string
+  }[]
   readonly directories: readonly TreeChange[]
   readonly modes: readonly TreePath[]
   /** Directories against files, and directories that were changed here and removed there. */
   readonly types: readonly TreePath[]
   readonly removals: readonly TreePath[]
+  /** Names of one file that would come to different contents. */
+  readonly links: readonly TreePath[]
 }
 
 const parents = (path: TreePath): readonly TreePath[] => {
@@ -134,12 +144,27 @@ const modeOrNothing = (sides: Sides, identities: Identities): readonly TreePath[
     return lost("ours", "theirs") || lost("theirs", "ours")
   })
 
-/** What has to be done to `ours`, so that it holds `merged`. */
-const planOf = (sides: Sides, identities: Identities, merged: readonly KeptFile[], now: bigint): Plan => {
+/** What has to be done to `ours`, so that it holds `merged`. `inConflict` are paths of which git says that they are. */
+const planOf = (
+  sides: Sides,
+  identities: Identities,
+  merged: readonly KeptFile[],
+  inConflict: ReadonlySet<TreePath>,
+  now: bigint
+): Plan => {
   const { ours, theirs } = sides
   const wanted = new Map(merged.map((file) => [file.path, file]))
   const modes: TreePath[] = []
-  const put: Plan["put"][number][] = []
+  const links = mergeLinks(
+    merged.map((file) => {
+      const behind = identities.of(file.path, sides)
+      const idOn = (side: "ours" | "theirs", entry: KeptEntry | undefined): string | undefined =>
+        entry === undefined ? undefined : sides[side].files.get(entry.path)?.id
+      return { file, behind, ids: { mine: idOn("ours", behind.mine), other: idOn("theirs", behind.other) } }
+    }),
+    inConflict
+  )
+  const drafts = new Map<TreePath, Draft>()
   for (const file of merged) {
     const { path, id, kind } = file
     const { before, mine, other } = identities.of(path, sides)
@@ -147,19 +172,47 @@ const planOf = (sides: Sides, identities: Identities, merged: readonly KeptFile[
     const mode = bothFiles ? mergeMode(before?.type === "file" ? before : undefined, mine, other) : undefined
     if (mode?.kind === "conflict") modes.push(path)
     const own = ours.files.get(path)
-    const changes = own?.id !== id || (own.kind === "link") !== (kind === "link")
-    if (!changes && mode?.kind !== "theirs") continue
+    const changes = own?.id !== id || (own.kind === "link") !== (kind === "link") || mode?.kind === "theirs"
     const given = kind === "executable" ? 0o755 : 0o644
     const [minePart, otherPart] = [mine, other].map((entry) => (entry?.type === "file" ? entry.mode : undefined))
-    put.push({
+    drafts.set(path, {
       file,
+      changes,
       mode: mode?.kind === "theirs" ? mode.mode : (minePart ?? otherPart ?? given),
       mtimeNs: theirs.files.get(path)?.id === id ? theirs.tree.entry(path)!.mtimeNs : now
     })
   }
+  const put = putsOf(drafts, links)
   const removed = [...ours.files.keys()].filter((path) => !wanted.has(path))
   const { directories, conflicts, gone, types, removals } = planDirectories(sides, merged)
-  return { removed: [...removed, ...gone], put, directories, modes: [...modes, ...conflicts], types, removals }
+  return {
+    removed: [...removed, ...gone],
+    put,
+    directories,
+    modes: [...modes, ...conflicts],
+    types,
+    removals,
+    links: links.conflicts
+  }
+}
+
+type Draft = Plan["put"][number] & { readonly changes: boolean }
+
+/** What is written: a file with several names under all of them, when anything of it changes. */
+const putsOf = (drafts: ReadonlyMap<TreePath, Draft>, { of, regrouped }: MergedLinks): Plan["put"] => {
+  const changed = new Set<TreePath>()
+  for (const [path, { changes }] of drafts) {
+    const link = of.get(path)
+    if (link !== undefined && (changes || regrouped.has(path))) changed.add(link.group)
+  }
+  return [...drafts.values()].flatMap(({ changes, ...draft }) => {
+    const { path } = draft.file
+    const link = of.get(path)
+    if (link === undefined) return changes || regrouped.has(path) ? [draft] : []
+    if (!changed.has(link.group)) return []
+    const { file, mode, mtimeNs } = drafts.get(link.leader)!
+    return [{ file: { ...file, path }, mode, mtimeNs, inode: link.group }]
+  })
 }
 
 /** Directories are entries too: also empty ones, and their modes. */
@@ -209,14 +262,15 @@ const changesOf = async (plan: Plan, options: GitOptions, states: string, scratc
       plan.put.map(({ file }) => file.id),
       options
     )) {
-      const { file, mode, mtimeNs } = plan.put[index]!
+      const { file, mode, mtimeNs, inode } = plan.put[index]!
       const { path } = file
+      const linked = inode === undefined ? {} : { inode }
       if (file.kind === "link") {
         changes.push({ op: "putSymlink", path, target: bytes.toString("latin1"), mtimeNs })
         continue
       }
       if (open === undefined && last && bytes.length <= inMemory) {
-        changes.push({ op: "putFile", path, mode, mtimeNs, content: { bytes } })
+        changes.push({ op: "putFile", path, mode, mtimeNs, content: { bytes }, ...linked })
         continue
       }
       const at = join(scratch, String(index))
@@ -229,7 +283,8 @@ const changesOf = async (plan: Plan, options: GitOptions, states: string, scratc
         path,
         mode,
         mtimeNs,
-        content: { file: Buffer.from(open.file, "utf8").toString("latin1") }
+        content: { file: Buffer.from(open.file, "utf8").toString("latin1") },
+        ...linked
       })
       open = undefined
     }
@@ -273,11 +328,13 @@ export const mergeStates = async (project: Project, input: MergeInput, scratch: 
       ours: await renamesOf(base, ours, options),
       theirs: await renamesOf(base, theirs, options)
     })
-    const plan = planOf(sides, identities, merged, BigInt(Date.now()) * 1_000_000n)
+    const inConflict = new Set(output.stages.map(({ path }) => path))
+    const plan = planOf(sides, identities, merged, inConflict, BigInt(Date.now()) * 1_000_000n)
     const conflicts = [
       ...conflictsOf(output, sides),
       ...modeConflicts("mode", plan.modes, sides),
       ...modeConflicts("type", plan.types, sides),
+      ...modeConflicts("link", plan.links, sides),
       ...modeConflicts("editDelete", [...modeOrNothing(sides, identities), ...plan.removals], sides)
     ]
     if (conflicts.length > 0) {

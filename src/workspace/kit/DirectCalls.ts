@@ -392,6 +392,15 @@ export const makeLink = (tree: Beneath, path: PathInput, target: Buffer): void =
   })
 }
 
+/** Another name of a file that is there. */
+export const hardLink = (tree: Beneath, path: PathInput, file: PathInput): void => {
+  makeParents(tree, path)
+  tree.resolve(path, false, (place) => {
+    if (place.stat !== undefined) throw pathError("exists", place.path)
+    tree.resolve(file, false, (first) => fs.linkSync(at(first.directory, first.name), at(place.directory, place.name)))
+  })
+}
+
 const chmodAt = (place: Place, mode: number): void => {
   const O_PATH = 0o10000000
   const descriptor = fs.openSync(at(place.directory, place.name), O_PATH | O_NOFOLLOW)

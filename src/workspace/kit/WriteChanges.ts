@@ -18,7 +18,8 @@ const bytesOf = async (change: TreeChange & { readonly op: "putFile" }): Promise
 const lies = (beneath: Beneath, path: Buffer): boolean =>
   beneath.resolve(path, false, (place) => place.stat !== undefined)
 
-const carryOut = async (beneath: Beneath, change: TreeChange): Promise<void> => {
+/** `names` gets the first name of each file that has several. */
+const carryOut = async (beneath: Beneath, change: TreeChange, names: Map<string, Buffer>): Promise<void> => {
   const path = toBytes(change.path)
   if (change.op === "remove") return Direct.remove(beneath, path)
   if (change.op === "putDirectory") {
@@ -30,7 +31,10 @@ const carryOut = async (beneath: Beneath, change: TreeChange): Promise<void> => 
   }
   if (lies(beneath, path)) Direct.remove(beneath, path)
   if (change.op === "putSymlink") return Direct.makeLink(beneath, path, toBytes(change.target))
+  const first = change.inode === undefined ? undefined : names.get(change.inode)
+  if (first !== undefined) return Direct.hardLink(beneath, path, first)
   await Direct.writeFile(beneath, path, await bytesOf(change), change.mode)
+  if (change.inode !== undefined) names.set(change.inode, path)
 }
 
 /** In their order. `tree` is ours alone. Rejects with `PathError`, `OutsideWorkspace` and Node's own errors. */
@@ -38,7 +42,8 @@ export const writeChanges = async (tree: string, changes: readonly TreeChange[])
   const root = fs.openSync(tree, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY)
   try {
     const beneath = new Beneath(root, fromInput(tree) as TreePath)
-    for (const change of changes) await carryOut(beneath, change)
+    const names = new Map<string, Buffer>()
+    for (const change of changes) await carryOut(beneath, change, names)
   } finally {
     fs.closeSync(root)
   }
