@@ -12,6 +12,7 @@ import { HeadMoved, ObjectDamaged, Unavailable } from "../WorkspaceError.ts"
 import type { Actor, CheckpointOutcome, FileOperation } from "../WorkspaceValues.ts"
 import { applyBatch } from "./Batch.ts"
 import { Beneath } from "./Beneath.ts"
+import { closedChanges, openChanges, openUp } from "./ClosedModes.ts"
 import { CommitTree, digestOfTree } from "./CommitTree.ts"
 import type { HarvestInput, HarvestResult } from "./Harvest.ts"
 import { KeyedLine } from "./KeyedLine.ts"
@@ -274,11 +275,13 @@ export class SnapshotCheckpoints {
   ): Promise<Committed> {
     const { ours, theirs, changes } = sides
     return this.#store.withTree(ours.id, scope.signal, async (tree, scratch) => {
-      const harvest = await this.#stamped(tree, scratch)
-      await writeChanges(tree, changes)
       const before = await this.#store.trees.read(ours.id)
-      const found = await this.#scan(harvest, before)
-      if (found.unreadable.length > 0) throw pathError("denied", found.unreadable[0] ?? "")
+      const closed = await openUp(fromInput(tree), before.entries)
+      const harvest = await this.#stamped(tree, scratch)
+      await writeChanges(tree, openChanges(changes, closed))
+      const scanned = await this.#scan(harvest, before)
+      if (scanned.unreadable.length > 0) throw pathError("denied", scanned.unreadable[0] ?? "")
+      const found = { ...scanned, changes: closedChanges(scanned.changes, closed) }
       const after = await this.#treeOfChanges(before, found.changes)
       const root = await digestOfTree(after)
       const state = {

@@ -12,8 +12,10 @@ import { type IgnoreRules, makePatch, type PatchFile } from "../Patch.ts"
 import { FileSystemFailure, Unavailable } from "../WorkspaceError.ts"
 import type { ExportedPatch, PatchOptions } from "../WorkspaceValues.ts"
 import { claimFile, claimTarget } from "./ClaimTarget.ts"
+import { closeAgain, type ClosedModes, openUp } from "./ClosedModes.ts"
 import type { CommitTree, KeptEntry } from "./CommitTree.ts"
 import { finished } from "./Holder.ts"
+import { pathError } from "./Lookup.ts"
 import type { CommitRow } from "./RefStore.ts"
 import { type CallScope, damagedContent, digestOfFile, type SnapshotStore } from "./SnapshotStore.ts"
 import { differences } from "./TreeCompare.ts"
@@ -37,22 +39,34 @@ const copyTree = async (from: string, to: Buffer, signal: AbortSignal): Promise<
   if ((await finished(child)) !== 0) throw signal.aborted ? signal.reason : copyFailed(said)
 }
 
-/** Every file against the digest that the commit has of it, before a byte of one is handed out (L10). */
-const checkFiles = async (tree: string, files: readonly KeptEntry[], scope: CallScope): Promise<void> => {
+/**
+ * Every file against the digest that the commit has of it, before a byte of one is handed out (L10). The tree is left opened up for its
+ * owner; what was closed is told.
+ */
+const checkFiles = async (
+  tree: string,
+  { files, entries }: Pick<Counted, "files" | "entries">,
+  scope: CallScope
+): Promise<ClosedModes> => {
+  const closed = await openUp(fromInput(tree), entries)
   for (const file of files) {
     scope.signal.throwIfAborted()
     const { id } = await digestOfFile(join(fromInput(tree), file.path))
     if (id !== file.id) throw damagedContent(file)
   }
+  return closed
 }
 
 /** The files that an export writes, and what its progress counts up to. */
 const countFiles = async (store: SnapshotStore, ref: string) => {
   const commit = store.resolve(ref)
-  const files = (await store.treeOf(commit.id)).entries.filter((entry) => entry.type === "file")
+  const { entries } = await store.treeOf(commit.id)
+  const files = entries.filter((entry) => entry.type === "file")
   const bytes = files.reduce((sum, { size }) => sum + size, 0)
-  return { commit, files, bytes, total: { totalFiles: files.length, totalBytes: bytes } }
+  return { commit, entries, files, bytes, total: { totalFiles: files.length, totalBytes: bytes } }
 }
+
+type Counted = Awaited<ReturnType<typeof countFiles>>
 
 /** Rejects with `RefNotFound`, `ExportRefused`, `FileSystemFailure`, `ObjectDamaged`. */
 export const exportKept = async (
@@ -61,16 +75,18 @@ export const exportKept = async (
   target: string,
   scope: CallScope
 ): Promise<{ readonly files: number; readonly bytes: number }> => {
-  const { commit, files, bytes, total } = await countFiles(store, ref)
+  const counted = await countFiles(store, ref)
+  const { commit, files, bytes, total } = counted
   const at = toBytes(fromInput(path.resolve(target)))
   const undo = claimTarget(at)
   try {
     scope.progress({ phase: "export", files: 0, bytes: 0, ...total })
     await store.withTree(commit.id, scope.signal, async (tree) => {
-      await checkFiles(tree, files, scope)
+      const closed = await checkFiles(tree, counted, scope)
       for (const name of store.backend.ownNames ?? [])
         fs.rmSync(path.join(tree, name), { recursive: true, force: true })
       await copyTree(tree, at, scope.signal)
+      closeAgain(at.toString("latin1"), closed)
     })
     scope.progress({ phase: "export", files: files.length, bytes, ...total })
     return { files: files.length, bytes }
@@ -87,14 +103,18 @@ export const tarOfKept = async (
   target: string,
   scope: CallScope
 ): Promise<{ readonly files: number; readonly bytes: number }> => {
-  const { commit, files, bytes, total } = await countFiles(store, ref)
+  const counted = await countFiles(store, ref)
+  const { commit, files, bytes, total } = counted
   const { descriptor, undo } = claimFile(toBytes(fromInput(path.resolve(target))))
   try {
     scope.progress({ phase: "export", files: 0, bytes: 0, ...total })
     await store.withTree(commit.id, scope.signal, async (tree) => {
-      await checkFiles(tree, files, scope)
+      const closed = await checkFiles(tree, counted, scope)
+      // An archive has the modes that tar finds.
+      closeAgain(fromInput(tree), closed)
       const own = (store.backend.ownNames ?? []).map((name) => `--exclude=./${toBytes(name).toString("utf8")}`)
-      await packTree(["--anchored", "--no-wildcards", ...own, `--directory=${tree}`, "."], descriptor, scope.signal)
+      const names = ["--anchored", "--no-wildcards", ...own, `--directory=${tree}`, "."]
+      await packTree(names, descriptor, { signal: scope.signal, closed: [...closed.keys()] })
     })
     await promisify(fs.fsync)(descriptor)
     scope.progress({ phase: "export", files: files.length, bytes, ...total })
@@ -107,14 +127,23 @@ export const tarOfKept = async (
   }
 }
 
-const packTree = async (names: readonly string[], into: number, signal: AbortSignal): Promise<void> => {
-  const argv = ["--create", "--format=posix", "--sparse", "--sort=name", "--numeric-owner", "--owner=0", "--group=0"]
-  const child = spawn("tar", [...argv, ...names], { stdio: ["ignore", into, "pipe"], env: toolEnvironment(), signal })
+/** Mapped root of a user namespace has every right over this user's files, and none over others'. */
+const mappedRoot = ["unshare", "--user", "--map-root-user", "--"]
+
+const packTree = async (
+  names: readonly string[],
+  into: number,
+  { signal, closed }: { readonly signal: AbortSignal; readonly closed: readonly TreePath[] }
+): Promise<void> => {
+  const options = ["--create", "--format=posix", "--sparse", "--sort=name", "--numeric-owner", "--owner=0", "--group=0"]
+  const [program, ...argv] = [...(closed.length === 0 ? [] : mappedRoot), "tar", ...options, ...names] as [string]
+  const child = spawn(program, argv, { stdio: ["ignore", into, "pipe"], env: toolEnvironment(), signal })
   let said = ""
   child.stderr!.setEncoding("latin1").on("data", (text: string) => (said += said.length < 10_000 ? text : ""))
   const code = await finished(child)
   if (code === 0) return
   if (signal.aborted) throw signal.reason
+  if (closed.length > 0 && (code === null || said.startsWith("unshare: "))) throw pathError("denied", closed[0]!)
   if (code !== null) throw copyFailed(said)
   throw new Unavailable({
     message: "An archive needs GNU tar, and tar was not found.",
