@@ -53,6 +53,11 @@ const git = (cwd: string, ...args: string[]): string =>
     "user.email=t@example.invalid",
     "-c",
     "protocol.file.allow=always",
+    // A collection in the background would change the tree while it is compared.
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
     ...args
   ])
 
