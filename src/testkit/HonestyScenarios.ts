@@ -10,8 +10,8 @@ import * as Effect from "effect/Effect"
 import type { CheckpointOutcome } from "../workspace/WorkspaceProvider.ts"
 import type { WorkspaceScenario } from "./WorkspaceConformance.ts"
 import { offers, secondProcess } from "./WorkspaceNeeds.ts"
-import { committed, headOf, inside, textAt, type WorkspaceScene } from "./WorkspaceScene.ts"
-import type { WorkspaceCallEnd, WorkspaceWorker } from "./WorkspaceWorker.ts"
+import { answered, committed, headOf, inside, textAt, type WorkspaceScene } from "./WorkspaceScene.ts"
+import type { WorkspaceWorker } from "./WorkspaceWorker.ts"
 
 /** Processes of this machine that were started with this word. */
 const processesWith = (word: string): readonly string[] =>
@@ -26,11 +26,6 @@ const processesWith = (word: string): readonly string[] =>
 
 /** A number of seconds that nothing else on the machine sleeps for. */
 const longSleep = (): string => `${10_000 + (process.pid % 1000)}.${Date.now() % 100_000}`
-
-const answered = (end: WorkspaceCallEnd): unknown => {
-  assert.ok("ok" in end, `refused: ${JSON.stringify(end)}`)
-  return end.ok
-}
 
 /** Opens a workspace in a worker; its id. */
 const openThere = async (worker: WorkspaceWorker, branch: string, options: object): Promise<string> =>

@@ -32,6 +32,8 @@ export interface WorkerLines<Question, Answer> {
   readonly ask: (question: Question) => Promise<Answer>
   /** Ends it with SIGKILL, and waits until it is gone. */
   readonly kill: () => Promise<void>
+  /** To stop it and let it go on. */
+  readonly signal: (signal: "SIGSTOP" | "SIGCONT") => void
   /** Lets it close what it opened and end. */
   readonly end: () => Promise<void>
 }
@@ -65,6 +67,7 @@ export const startLines = async <Question extends object, Answer>(
       child.stdin.write(`${JSON.stringify({ ...question, id: last })}\n`)
       return ended
     },
+    signal: (signal) => void child.kill(signal),
     kill: async () => {
       child.kill("SIGKILL")
       await gone

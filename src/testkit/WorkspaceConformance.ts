@@ -19,6 +19,7 @@ import { fuzzScenarios } from "./FuzzScenarios.ts"
 import { handoffScenarios } from "./HandoffScenarios.ts"
 import { honestyScenarios } from "./HonestyScenarios.ts"
 import { isolationScenarios } from "./IsolationScenarios.ts"
+import { loadScenarios } from "./LoadScenarios.ts"
 import { manifestScenarios } from "./ManifestScenarios.ts"
 import { mergeScenarios } from "./MergeScenarios.ts"
 import { refusalScenarios } from "./RefusalScenarios.ts"
@@ -60,6 +61,7 @@ const all: readonly WorkspaceScenario[] = [
   ...handoffScenarios,
   ...mergeScenarios,
   ...caseScenarios,
+  ...loadScenarios,
   ...fuzzScenarios
 ]
 

@@ -24,7 +24,7 @@ import { lookProgram } from "./InsidePrograms.ts"
 import { type Files, writeFiles } from "./SourceFiles.ts"
 import { lookAt, type LookedAt, type Tree } from "./TreeLook.ts"
 import type { OpenProvider, PlaceUnderTest, WorkspaceUnderTest } from "./WorkspaceUnderTest.ts"
-import { startWorkspaceWorker, type WorkspaceWorker } from "./WorkspaceWorker.ts"
+import { startWorkspaceWorker, type WorkspaceCallEnd, type WorkspaceWorker } from "./WorkspaceWorker.ts"
 
 /** The fields of a refusal, as they travel. */
 type Refused = ReturnType<typeof refusalOf>
@@ -273,6 +273,12 @@ export const lookAtRef = async (scene: WorkspaceScene, ref: string): Promise<Tre
 /** A file's text at a ref. */
 export const textAt = async (scene: WorkspaceScene, ref: string, path: string): Promise<string> =>
   Buffer.from(await scene.run(scene.provider.readAt(ref, path))).toString()
+
+/** The answer of a worker's call that must succeed. */
+export const answered = (end: WorkspaceCallEnd): unknown => {
+  assert.ok("ok" in end, `refused: ${JSON.stringify(end)}`)
+  return end.ok
+}
 
 /** The head of a branch. */
 export const headOf = async (scene: WorkspaceScene, branch: string): Promise<string> =>

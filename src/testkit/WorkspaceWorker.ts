@@ -71,7 +71,7 @@ export const serveWorkspaces = async (open: OpenProvider): Promise<void> => {
 }
 
 /** A running worker. */
-export interface WorkspaceWorker extends Pick<WorkerLines<Question, WorkspaceCallEnd>, "kill" | "end"> {
+export interface WorkspaceWorker extends Pick<WorkerLines<Question, WorkspaceCallEnd>, "kill" | "signal" | "end"> {
   /** A call of the provider. */
   readonly call: (name: string, ...args: readonly unknown[]) => Promise<WorkspaceCallEnd>
   /** A call of a workspace that it has open. */
@@ -80,11 +80,12 @@ export interface WorkspaceWorker extends Pick<WorkerLines<Question, WorkspaceCal
 
 /** Starts a worker program and waits until it has opened the store. */
 export const startWorkspaceWorker = async (argv: readonly [string, ...string[]]): Promise<WorkspaceWorker> => {
-  const { ask, kill, end } = await startLines<Question, WorkspaceCallEnd>(argv)
+  const { ask, kill, signal, end } = await startLines<Question, WorkspaceCallEnd>(argv)
   return {
     call: (call, ...args) => ask({ call, args }),
     inside: (workspace, call, ...args) => ask({ workspace, call, args }),
     kill,
+    signal,
     end
   }
 }
