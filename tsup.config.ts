@@ -15,6 +15,18 @@ const shared: Options = {
   }
 }
 
+const lazyName = "layerfs-lazy"
+
+/** A workspace waits for this program: alone in its file, it loads nothing but what it needs, and nothing of Effect. */
+const lazyServer = (outDir: string): Options => ({
+  ...shared,
+  entry: { [lazyName]: "providers/layerfs/lazyServer.ts" },
+  outDir,
+  splitting: false,
+  sourcemap: false,
+  clean: false
+})
+
 // Every entry and chunk of a build lies flat in its directory: code that starts a worker finds it as a neighbour of its own file.
 export default defineConfig([
   {
@@ -40,8 +52,8 @@ export default defineConfig([
       "providers-host-process": "providers/host-process/index.ts",
       "providers-authority-sqlite": "providers/authority-sqlite/index.ts"
     },
-    // Both builds run at once: this one leaves the other's directory alone.
-    clean: ["!standalone/**"]
+    // All builds run at once: this one leaves the others' files alone.
+    clean: ["!standalone/**", `!${lazyName}.*`]
   },
   {
     // For those who do not use Effect: these bring their own copy of it, and whatever else they need.
@@ -54,6 +66,8 @@ export default defineConfig([
     outDir: "dist/standalone",
     noExternal: [/.*/],
     sourcemap: false,
-    clean: true
-  }
+    clean: [`!${lazyName}.*`]
+  },
+  lazyServer("dist"),
+  lazyServer("dist/standalone")
 ])

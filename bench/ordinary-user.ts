@@ -19,7 +19,11 @@ const installBuild = async (
   mkdirSync(directory, { mode: 0o755 })
   await build({
     absWorkingDir: root,
-    entryPoints: { ready: "bench/ready.ts", "layerfs-worker": "providers/layerfs/worker.ts" },
+    entryPoints: {
+      ready: "bench/ready.ts",
+      "layerfs-worker": "providers/layerfs/worker.ts",
+      "layerfs-lazy": "providers/layerfs/lazyServer.ts"
+    },
     outdir: directory,
     bundle: true,
     platform: "node",

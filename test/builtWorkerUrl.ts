@@ -1,8 +1,9 @@
 /**
- * Stands in for `providers/layerfs/WorkerUrl.ts` in test files (see `vitest.config.ts`): the same thread, from one built file. It opens
+ * Stands in for `providers/layerfs/WorkerUrl.ts` in test files (see `vitest.config.ts`): the same threads, from one built file each. They open
  * a store three times faster than from a hundred sources, and the tests open hundreds.
  */
-import { builtWorkerUrl } from "./oneFile.ts"
+import { builtThreads } from "./oneFile.ts"
 
-const url = await builtWorkerUrl()
-export const workerUrl = (): URL => url
+const { worker, lazyServer } = await builtThreads()
+export const workerUrl = (): URL => worker
+export const lazyServerUrl = (): URL => lazyServer

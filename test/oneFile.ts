@@ -10,7 +10,9 @@ import { pathToFileURL } from "node:url"
 import { build, type Plugin } from "esbuild"
 import { sha256 } from "../src/base/Digest.ts"
 
-const workerSource = join(dirname(import.meta.dirname), "providers/layerfs/worker.ts")
+const layerFs = join(dirname(import.meta.dirname), "providers/layerfs")
+const workerSource = join(layerFs, "worker.ts")
+const lazySource = join(layerFs, "lazyServer.ts")
 /** Names the directory that all processes of a test run share; without it each process makes its own. */
 const shared = "COPPICE_TEST_PROGRAMS"
 let own: string | undefined
@@ -39,13 +41,16 @@ const makePlace = (): string => {
 
 const placeOf = (): string => process.env[shared] ?? (own ??= makePlace())
 
-/** What starts the store's thread looks for this name beside itself. */
-const workerName = "layerfs-worker.js"
+/** What starts the store's threads looks for these names beside itself. */
+const threads: ReadonlyMap<string, string> = new Map([
+  [workerSource, "layerfs-worker.js"],
+  [lazySource, "layerfs-lazy.js"]
+])
 
 const make = async (entry: string): Promise<string> => {
-  const isWorker = entry === workerSource
   const outdir = join(placeOf(), sha256(Buffer.from(entry)).slice(-16))
-  const program = isWorker ? workerName : "program.js"
+  const thread = threads.get(entry)
+  const program = thread ?? "program.js"
   if (!existsSync(outdir)) {
     const working = `${outdir}.${process.pid}`
     await build({
@@ -60,9 +65,9 @@ const make = async (entry: string): Promise<string> => {
       plugins: [placesOfSources],
       banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url)' }
     })
-    if (!isWorker) {
-      const worker = pathToFileURL(await oneFile(workerSource)).href
-      writeFileSync(join(working, workerName), `import ${JSON.stringify(worker)}\n`)
+    for (const [source, name] of thread === undefined ? threads : []) {
+      const built = pathToFileURL(await oneFile(source)).href
+      writeFileSync(join(working, name), `import ${JSON.stringify(built)}\n`)
     }
     try {
       renameSync(working, outdir)
@@ -93,8 +98,11 @@ export const shareProgramsOfRun = async (): Promise<void> => {
   process.env[shared] = place
   // For the threads of the tests' own processes.
   process.env["NODE_COMPILE_CACHE"] = join(place, "compiled")
-  await oneFile(workerSource)
+  for (const source of threads.keys()) await oneFile(source)
 }
 
-/** The store's thread as one file: stands in for `WorkerUrl.ts` where tests load the sources. */
-export const builtWorkerUrl = async (): Promise<URL> => pathToFileURL(await oneFile(workerSource))
+/** The store's threads as one file each: they stand in for `WorkerUrl.ts` where tests load the sources. */
+export const builtThreads = async (): Promise<{ readonly worker: URL; readonly lazyServer: URL }> => ({
+  worker: pathToFileURL(await oneFile(workerSource)),
+  lazyServer: pathToFileURL(await oneFile(lazySource))
+})

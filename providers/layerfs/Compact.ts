@@ -20,7 +20,8 @@ import { CompactPlan, type PlannedObject } from "./CompactPlan.ts"
 import { chainBytes, costOf, deltaFrame, deltaOf, wholeFrame } from "./Frame.ts"
 import { frameGroup } from "./Group.ts"
 import { idToBytes } from "../../src/base/DigestBytes.ts"
-import { ObjectReader } from "./ObjectReader.ts"
+import type { ObjectReader } from "./ObjectReader.ts"
+import { storeReader } from "./StoreReader.ts"
 import { isWorthIt, smallestDelta } from "./PackedObjects.ts"
 import { PackAppender, packName, sealAt } from "./PackFile.ts"
 
@@ -165,7 +166,7 @@ class UnitRun {
     this.#unit = unit
     this.#isOver = isOver
     this.#onMoved = onMoved
-    this.#reader = new ObjectReader(context.db, context.packs)
+    this.#reader = storeReader(context.db, context.packs)
   }
 
   /** False when it stopped before its end: what is done stands. */

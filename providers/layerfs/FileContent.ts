@@ -109,6 +109,10 @@ const reading = (objects: ObjectSource, form: Form): ReadBytes => {
   }
 }
 
+/** A content that is opened once and read in pieces, at any place inside it. Throws `ObjectDamaged`, now and when it is read. */
+export const contentReader = (objects: ObjectSource, content: StoredContent): ReadBytes =>
+  reading(objects, formOf(objects, content))
+
 const readBlocks = (objects: ObjectSource, ids: readonly Digest[]): ReadBytes => {
   let block: { readonly id: Digest; readonly bytes: Buffer } | undefined
   return (into, at, length, offset) => {

@@ -7,8 +7,7 @@
 import { closeSync, fstatSync, openSync } from "node:fs"
 import { join } from "node:path"
 import type { Digest } from "../../src/base/Digest.ts"
-import { ObjectDamaged } from "../../src/workspace/WorkspaceError.ts"
-import { type Database, StorageFailure } from "../../src/sqlite/Database.ts"
+import type { Database } from "../../src/sqlite/Database.ts"
 import { ByteCache } from "./ByteCache.ts"
 import { costOf, deltaFrame, type Frame, longestChain, mostFrames, openFrame, parseFrame } from "./Frame.ts"
 import { openGroup } from "./Group.ts"
@@ -25,13 +24,6 @@ const smallObject = 32 * 1024
 const firstRead = 4096
 /** How often an object whose pack went away is looked up again: each time means a whole compaction of that pack. */
 const lookups = 3
-
-export const damaged = (id: Digest): ObjectDamaged =>
-  new ObjectDamaged({
-    message: "A stored object does not match its id; nothing of it was handed out.",
-    remedy: "Run verify to see which paths and commits it belongs to, and restore the pack file from a backup.",
-    object: id
-  })
 
 /** The bytes at a place, with the deltas they went through and the bytes decoded for them along the chain. */
 export interface Decoded {
@@ -50,6 +42,9 @@ export const joined = (parts: readonly Decoded[]): Decoded =>
         cost: parts.reduce((sum, part) => sum + part.cost, 0)
       }
 
+/** What is needed of the index. */
+export type IndexSource = Pick<Database, "get" | "raw">
+
 type Find = (id: Digest) => Place | undefined
 
 const placeOf = (row: Record<string, unknown>): Place => ({
@@ -63,8 +58,9 @@ const placeOf = (row: Record<string, unknown>): Place => ({
 
 /** One per thread that reads. */
 export class ObjectReader {
-  readonly #db: Database
+  readonly #db: IndexSource
   readonly #directory: string
+  readonly #failure: (id: Digest) => Error
   readonly #files = new Map<number, number>()
   readonly #groups = new ByteCache<Buffer>(groupCacheBytes)
   readonly #frames = new ByteCache<Decoded>(frameCacheBytes)
@@ -77,8 +73,10 @@ export class ObjectReader {
   #isReading = false
   #decodedBytes = 0
 
-  constructor(db: Database, packDirectory: string) {
+  /** `failure` makes what is thrown for an object that cannot be read. */
+  constructor(db: IndexSource, packDirectory: string, failure: (id: Digest) => Error) {
     this.#db = db
+    this.#failure = failure
     this.#directory = packDirectory
     this.#find = (id) => this.place(id)
   }
@@ -98,7 +96,7 @@ export class ObjectReader {
       )
       return row === undefined ? undefined : placeOf(row)
     } catch (error) {
-      if (error instanceof StorageFailure) return undefined
+      if ((error as { _tag?: string })._tag === "StorageFailure") return undefined
       throw error
     }
   }
@@ -128,7 +126,7 @@ export class ObjectReader {
     return this.#db.get("SELECT 1 FROM objects WHERE id = ?", idToBytes(id)) !== undefined
   }
 
-  /** The object, checked. Throws `ObjectDamaged`, `StoreMoved`. */
+  /** The object, checked. Throws the failure given. */
   read(id: Digest): Buffer {
     return this.readCosted(id, this.#find).raw
   }
@@ -146,13 +144,13 @@ export class ObjectReader {
     for (let attempt = 1; ; attempt += 1) {
       this.#missed = false
       const place = attempt === 1 && seen !== undefined ? seen : find(id)
-      if (place === undefined) throw this.#damaged(id)
+      if (place === undefined) throw this.#failure(id)
       const decoded = this.decodeAt(place, find)
       if (decoded !== undefined && decoded.raw.length === place.length && idOf(decoded.raw) === id) {
         return decoded.raw.length <= smallObject ? this.#keep(id, decoded) : decoded
       }
       // Another process compacts: a pack that went away between two looks at the index, this object's or a base's.
-      if (!this.#missed || attempt === lookups) throw this.#damaged(id)
+      if (!this.#missed || attempt === lookups) throw this.#failure(id)
       if (this.#isReading) this.#db.raw.exec("COMMIT; BEGIN")
     }
   }
@@ -164,12 +162,6 @@ export class ObjectReader {
     const kept = { raw: own, depth, cost }
     this.#recent.put(id, kept, own.length + 200)
     return kept
-  }
-
-  /** What a newer Coppice wrote meanwhile is no damage. Throws `StoreMoved` then. */
-  #damaged(id: Digest): ObjectDamaged {
-    this.#db.checkVersion()
-    return damaged(id)
   }
 
   /** The frame of an object that is built on others by their ids, as it lies in its pack; undefined for any other. */

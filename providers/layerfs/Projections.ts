@@ -8,6 +8,7 @@ import { HolderPool } from "../../src/workspace/kit/HolderPool.ts"
 import { findTools, probeMachine } from "../../src/workspace/kit/Machine.ts"
 import { makeProjections, type ProjectionManifest, type Projections } from "../../src/workspace/kit/Projections.ts"
 import type { StorePort } from "../../src/workspace/kit/StorePort.ts"
+import type { LowerServer } from "../../src/workspace/kit/ServedLower.ts"
 import type { LayerCache } from "../../src/workspace/kit/LayerCache.ts"
 
 /** What holds for the overlay, which `auto` takes where it can; a copy keeps hard links and renames as they are (W1, L15). */
@@ -48,12 +49,14 @@ export const poolOf = (store: StorePort, size: number): HolderPool | undefined =
 export const layerProjections = (
   store: StorePort,
   layers: LayerCache,
+  server: LowerServer,
   pool: HolderPool | undefined,
   now: () => number
 ): Projections =>
   makeProjections({
     store,
     layers,
+    server,
     pool,
     directory: "copy",
     manifest: projectionManifest,

@@ -30,6 +30,7 @@ import { orDie, StoreCaller } from "./StoreCaller.ts"
 import { settle } from "../../src/workspace/kit/Settle.ts"
 import { DiskLayers } from "./DiskLayers.ts"
 import { cacheLimitOf } from "./LayerTrim.ts"
+import { lazyLowers } from "./lazy/LazyLowers.ts"
 import { storePortOf } from "./StorePortOf.ts"
 import type { ProjectionManifest, Projections } from "../../src/workspace/kit/Projections.ts"
 
@@ -104,6 +105,7 @@ export const makeLayerFs = Effect.fnUntraced(function* (
   const now = (): number => clock.currentTimeMillisUnsafe()
   const port = storePortOf(store, now)
   const layers = new DiskLayers(port, limit)
+  const server = lazyLowers(port, store.directories)
   yield* Effect.addFinalizer(() => Effect.promise(() => layers.settled()))
   const pool = yield* Effect.acquireRelease(
     Effect.sync(() => poolOf(port, poolSize)),
@@ -113,7 +115,7 @@ export const makeLayerFs = Effect.fnUntraced(function* (
     cache: await layers.stats(),
     pool: { size: pool?.size ?? 0, ready: pool?.ready ?? 0 }
   })
-  return makeProvider(store, stats, layerProjections(port, layers, pool, now), now)
+  return makeProvider(store, stats, layerProjections(port, layers, server, pool, now), now)
 })
 
 const makeProvider = (

@@ -33,7 +33,7 @@ import { planDelta, planTree } from "./MaterialisePlan.ts"
 import { ProgressMeter } from "../../src/workspace/kit/ProgressMeter.ts"
 import { OwnPacks } from "./OwnPacks.ts"
 import { hasAbandonedPacks, type PackAppender, reclaimPacks, removeOrphans } from "./PackFile.ts"
-import { ObjectReader } from "./ObjectReader.ts"
+import type { ObjectReader } from "./ObjectReader.ts"
 import { ObjectWriter } from "./PackedObjects.ts"
 import { blame } from "./history/Blame.ts"
 import { Bounded } from "../../src/workspace/kit/Bounded.ts"
@@ -49,6 +49,7 @@ import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
 import { LayerRefs } from "./LayerRefs.ts"
 import type { Calls, FoundEntry } from "./StoreCalls.ts"
 import { StoredTrees } from "./StoredTrees.ts"
+import { storeReader } from "./StoreReader.ts"
 import { isDead, writerIdentity } from "./WriterIdentity.ts"
 
 /** What a call may use beside its input. */
@@ -78,7 +79,7 @@ class OpenStore {
     this.setup = setup
     this.db = db
     this.refs = new LayerRefs(db, setup.quota)
-    this.reader = new ObjectReader(db, setup.directories.packs)
+    this.reader = storeReader(db, setup.directories.packs)
     this.#packs = new OwnPacks(db, setup.directories.packs)
     // What the running commit wrote is visible to it before the index knows it.
     this.trees = new StoredTrees({ read: (id) => (this.#objects ?? this.reader).read(id) })

@@ -8,8 +8,10 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlit
 import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
 import type { Durability } from "../base/Durability.ts"
+import { isBusyError } from "./BusyError.ts"
 
 export type { Durability } from "../base/Durability.ts"
+export { isBusyError } from "./BusyError.ts"
 
 /** The file is locked by another process for longer than the bound. Nothing was done; the same call may be repeated. */
 export class Busy extends Schema.TaggedError<Busy>()("Busy", {
@@ -50,12 +52,6 @@ export interface OpenOptions {
 }
 
 const synchronous = { full: "FULL", normal: "NORMAL", disposable: "OFF" } as const
-
-/** SQLite's primary result codes that mean "try again": SQLITE_BUSY 5 and SQLITE_LOCKED 6 (sqlite.org/rescode.html). */
-export const isBusyError = (error: unknown): boolean => {
-  const code = (error as { errcode?: number }).errcode
-  return typeof code === "number" && ((code & 0xff) === 5 || (code & 0xff) === 6)
-}
 
 /** SQLITE_CORRUPT. */
 const corrupt = 11

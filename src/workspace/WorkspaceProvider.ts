@@ -106,7 +106,10 @@ export interface ExecOptions extends SpawnOptions {
 }
 
 export interface OpenOptions {
-  /** `auto` takes overlay where the probe allows it and names what was taken; a named one is never swapped. */
+  /**
+   * `auto` takes overlay where the probe allows it and names what was taken; a named one is never swapped. `lazy` is an overlay whose base is
+   * served from the store: ready at once for a tree of any size, and only what is read is taken out of the store.
+   */
   readonly projection?: Projection | "auto"
   /** Absolute path inside the namespace; by default the path of the imported source, so that absolute links inside it work. */
   readonly mountPath?: string

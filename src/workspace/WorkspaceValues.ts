@@ -61,10 +61,11 @@ export interface ProjectionProbe {
 }
 
 /**
- * How a root becomes a directory. Named in every result, never swapped silently. `overlay` and `copy` are LayerFS's; `reflink` and `worktree` are
+ * How a root becomes a directory. Named in every result, never swapped silently. `overlay`, `lazy` (an overlay over a tree that is served from the
+ * store as it is read) and `copy` are LayerFS's; `reflink` and `worktree` are
  * what the providers of those names make; a provider of an application's own makes `copy`.
  */
-export type Projection = "overlay" | "copy" | "reflink" | "worktree"
+export type Projection = "overlay" | "lazy" | "copy" | "reflink" | "worktree"
 
 /** At most twenty a second beside the first and the last of a phase; within a phase no count goes down (W14). */
 export interface Progress {

@@ -8,7 +8,8 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { readContent } from "../../providers/layerfs/FileContent.ts"
-import { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
+import type { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
+import { storeReader } from "../../providers/layerfs/StoreReader.ts"
 import { digestParts } from "../../providers/layerfs/RootDigest.ts"
 import { LayerRefs } from "../../providers/layerfs/LayerRefs.ts"
 import { StoredTrees } from "../../providers/layerfs/StoredTrees.ts"
@@ -151,7 +152,7 @@ const digestOf = (reader: ObjectReader, root: Digest): Digest => {
 const candidates = (db: Database, index: Database, store: string): string[] => {
   const faults: string[] = []
   const refs = new LayerRefs(index, { store: null, project: null })
-  const reader = new ObjectReader(index, join(store, "layerfs", "packs"))
+  const reader = storeReader(index, join(store, "layerfs", "packs"))
   try {
     for (const row of db.all("SELECT * FROM candidate")) {
       const name = `candidate ${String(row["id"])}`

@@ -29,6 +29,13 @@ export interface UserRun {
   readonly stderr: string
 }
 
+/** In front of a program: /dev/fuse opens for everybody, as most distributions have it. Nothing where the machine has none. */
+const fuseForAll = (node: string): readonly string[] => {
+  if (!fs.existsSync("/dev/fuse")) return []
+  execFileSync("mknod", ["-m", "666", node, "c", "10", "229"])
+  return ["unshare", "--mount", "sh", "-ec", `mount --bind "$0" /dev/fuse; exec "$@"`, node]
+}
+
 /**
  * `program` is a TypeScript file beside this one; it gets `args` and its home as working directory. `before` goes in front of everything
  * and still runs as whoever runs the tests: what it changes about the machine holds for the program alone.
@@ -47,6 +54,7 @@ export const runAsUser = async (
       entryPoints: {
         program: join(import.meta.dirname, program),
         "layerfs-worker": join(import.meta.dirname, "../../providers/layerfs/worker.ts"),
+        "layerfs-lazy": join(import.meta.dirname, "../../providers/layerfs/lazyServer.ts"),
         "grep-worker": join(import.meta.dirname, "../../src/workspace/kit/grepWorker.ts")
       },
       bundle: true,
@@ -58,7 +66,7 @@ export const runAsUser = async (
       define: { __COPPICE_CRASH_POINTS__: "false" },
       logLevel: "silent"
     })
-    for (const thread of ["layerfs-worker", "grep-worker"])
+    for (const thread of ["layerfs-worker", "layerfs-lazy", "grep-worker"])
       fs.renameSync(join(bin, `${thread}.mjs`), join(bin, `${thread}.js`))
     fs.writeFileSync(join(bin, "package.json"), `{"type":"module"}`)
     const node = join(bin, "node")
@@ -69,8 +77,9 @@ export const runAsUser = async (
     const uid = root0 ? freeId() : process.getuid!()
     if (root0) {
       fs.chownSync(home, uid, uid)
+      const opened = fuseForAll(join(root, "fuse"))
       const ids = ["--reuid", String(uid), "--regid", String(uid), "--clear-groups", "--reset-env"]
-      return await finish([...before, "setpriv", ...ids, node, join(bin, "program.mjs"), ...args], uid, home)
+      return await finish([...opened, ...before, "setpriv", ...ids, node, join(bin, "program.mjs"), ...args], uid, home)
     }
     return await finish([...before, node, join(bin, "program.mjs"), ...args], uid, home)
   } finally {

@@ -6,7 +6,8 @@ import type { FileOperation, WorkspaceProvider } from "../../src/workspace/Works
 import { blame } from "../../providers/layerfs/history/Blame.ts"
 import { matchLines } from "../../providers/layerfs/history/Lines.ts"
 import { openIndex } from "../../providers/layerfs/IndexSchema.ts"
-import { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
+import type { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
+import { storeReader } from "../../providers/layerfs/StoreReader.ts"
 import { LayerRefs } from "../../providers/layerfs/LayerRefs.ts"
 import { StoredTrees } from "../../providers/layerfs/StoredTrees.ts"
 import { newId } from "../../src/base/Id.ts"
@@ -170,7 +171,7 @@ describe("blame", () => {
 const inside = async (directory: string) => {
   const db = await openIndex(join(directory, "layerfs/index.db"), "disposable", () => "sto_none")
   const refs = new LayerRefs(db, { storeBytes: null, projectBytes: null } as never)
-  const reader = new ObjectReader(db, join(directory, "layerfs/packs"))
+  const reader = storeReader(db, join(directory, "layerfs/packs"))
   atEnd(() => {
     reader.close()
     db.close()

@@ -4,7 +4,8 @@ import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { DiffPages } from "../../providers/layerfs/history/DiffPages.ts"
 import { openIndex } from "../../providers/layerfs/IndexSchema.ts"
-import { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
+import type { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
+import { storeReader } from "../../providers/layerfs/StoreReader.ts"
 import { LayerRefs } from "../../providers/layerfs/LayerRefs.ts"
 import { StoredTrees } from "../../providers/layerfs/StoredTrees.ts"
 import type { Change, DiffOptions, FileOperation, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
@@ -201,7 +202,7 @@ describe("diff", () => {
     const branch = (await run(fs.fork(layer))).id
     await run(fs.applyTo(branch, [{ op: "write", path: "d7/f", bytes: "changed" }]))
     const db = await openIndex(join(directory, "layerfs/index.db"), "disposable", () => "sto_none")
-    const reader = new ObjectReader(db, join(directory, "layerfs/packs"))
+    const reader = storeReader(db, join(directory, "layerfs/packs"))
     atEnd(() => {
       reader.close()
       db.close()

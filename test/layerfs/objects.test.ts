@@ -10,7 +10,8 @@ import { describe, expect, it } from "vitest"
 import { chainDepth } from "../../providers/layerfs/Frame.ts"
 import { openIndex } from "../../providers/layerfs/IndexSchema.ts"
 import { idOf } from "../../src/base/DigestBytes.ts"
-import { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
+import type { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
+import { storeReader } from "../../providers/layerfs/StoreReader.ts"
 import { insertObjects, ObjectWriter } from "../../providers/layerfs/PackedObjects.ts"
 import { acquirePack, packName } from "../../providers/layerfs/PackFile.ts"
 import type { Digest } from "../../src/base/Digest.ts"
@@ -27,7 +28,7 @@ const ground = async () => {
   const db = await openIndex(join(directory, "index.db"), "disposable", () => "sto_test")
   atEnd(() => db.close())
   const pack = await acquirePack(db, packs, "{}")
-  const reader = new ObjectReader(db, packs)
+  const reader = storeReader(db, packs)
   const writer = new ObjectWriter(reader, pack)
   const commit = (): void => {
     const packed = writer.flush()
@@ -35,7 +36,7 @@ const ground = async () => {
     writer.committed()
   }
   const fresh = (): ObjectReader => {
-    const made = new ObjectReader(db, packs)
+    const made = storeReader(db, packs)
     atEnd(() => made.close())
     return made
   }

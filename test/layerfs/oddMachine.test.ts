@@ -14,6 +14,7 @@ interface Seen {
   readonly probe: { readonly projections: readonly { readonly available: boolean }[] }
   readonly auto: { readonly projection: string; readonly level: string }
   readonly overlay: { readonly _tag?: string; readonly missing?: readonly string[]; readonly remedy?: string }
+  readonly lazy: { readonly _tag?: string; readonly missing?: readonly string[]; readonly remedy?: string }
   readonly copy: object
   readonly offline: unknown
   readonly left: readonly unknown[]
@@ -43,10 +44,24 @@ const works = (projection: string, level: string) => ({
   content: "f"
 })
 
+/** Everything but `lazy` works, which is refused by the name of what is missing. */
+const lacksFuse = (seen: Seen, what: RegExp): void => {
+  expect(seen.probe.projections).toMatchObject([
+    { projection: "overlay", available: true },
+    { projection: "lazy", available: false, missing: [{ what: expect.stringMatching(what) }] },
+    { projection: "copy", available: true }
+  ])
+  expect(seen.lazy).toMatchObject({ _tag: "Unavailable", what: "lazy", missing: [expect.stringMatching(what)] })
+  expect(seen.lazy.remedy).toContain("/dev/fuse")
+  expect([seen.auto, seen.overlay]).toEqual([works("overlay", "enforced"), works("overlay", "enforced")])
+  expect([seen.left, seen.work]).toEqual([[], []])
+}
+
 /** `auto` takes the copy and says so, `overlay` is refused by the name of what is missing, and nothing is left behind. */
 const lacks = (seen: Seen, what: RegExp, remedy: RegExp, level: string): void => {
   expect(seen.overlay).toMatchObject({ _tag: "Unavailable", missing: [expect.stringMatching(what)] })
   expect(seen.overlay.remedy).toMatch(remedy)
+  expect(seen.lazy).toMatchObject({ _tag: "Unavailable", missing: seen.overlay.missing })
   expect(seen.overlay.missing!.join()).not.toMatch(/\/(var|tmp|root)/)
   expect(seen.auto).toEqual(works("copy", level))
   expect(seen.copy).toEqual(works("copy", level))
@@ -54,7 +69,8 @@ const lacks = (seen: Seen, what: RegExp, remedy: RegExp, level: string): void =>
 }
 
 const whole = (seen: Seen): void => {
-  expect(seen.probe.projections.map(({ available }) => available)).toEqual([true, true])
+  expect(seen.probe.projections.map(({ available }) => available)).toEqual([true, true, true])
+  expect(seen.lazy).toEqual(works("lazy", "enforced"))
   expect(seen.auto).toEqual(works("overlay", "enforced"))
   expect(seen.copy).toEqual(works("copy", "enforced"))
   expect([seen.left, seen.work]).toEqual([[], []])
@@ -94,6 +110,17 @@ describe.skipIf(!root)("W2 a machine without", () => {
     const script = `mkdir "$H/l" "$H/t" "$H/m"; mount -t tmpfs tmpfs "$H/t"; mkdir "$H/t/u" "$H/t/w"
       mount -t overlay -o "lowerdir=$H/l,upperdir=$H/t/u,workdir=$H/t/w" overlay "$H/m"; exec "$@"`
     lacks(await on(script, "m"), /^overlayfs with userxattr/, /not itself an overlay/, "enforced")
+  })
+
+  it("W2 /dev/fuse: nothing is served, and what was asked for is not swapped", async () => {
+    lacksFuse(await on(`mount --bind /dev/null /dev/fuse; exec "$@"`), /^a mount of \/dev\/fuse/)
+  })
+
+  it("W2 the right to open /dev/fuse", async () => {
+    const shut = ["unshare", "--mount", "sh", "-ec", `chmod 600 /dev/fuse; exec "$@"`, "sh"]
+    const { code, stdout, stderr } = await runAsUser("oddMachineProgram.ts", [], shut)
+    expect([code, stderr]).toEqual([0, ""])
+    lacksFuse(JSON.parse(stdout) as Seen, /^a mount of \/dev\/fuse \(.*Permission denied/)
   })
 
   it("W2 a store that can be written: refused where it is, before anything is opened", async () => {

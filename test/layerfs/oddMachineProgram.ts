@@ -12,8 +12,8 @@ fs.writeFileSync(join(source, "f"), "f")
 const told = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.result(effect), (result) => {
     if (result._tag === "Success") return result.success
-    const { _tag, message, remedy, missing } = result.failure as unknown as Record<string, unknown>
-    return { _tag, message, remedy, missing }
+    const { _tag, message, remedy, what, missing } = result.failure as unknown as Record<string, unknown>
+    return { _tag, message, remedy, what, missing }
   })
 
 const seen = await Effect.runPromise(
@@ -23,7 +23,7 @@ const seen = await Effect.runPromise(
         const provider = yield* makeLayerFs({ store: join(home, "store") })
         const { commit } = yield* provider.importDirectory({ source })
         const by: Record<string, unknown> = { probe: yield* provider.probe }
-        for (const projection of ["auto", "overlay", "copy"] as const) {
+        for (const projection of ["auto", "overlay", "lazy", "copy"] as const) {
           const branch = (yield* provider.fork(commit)).id
           by[projection] = yield* told(
             Effect.scoped(

@@ -259,12 +259,13 @@ describe("overlay", () => {
     expect(fs.readdirSync(big).sort()).toEqual(["owner", "tree"])
   })
 
-  it("W2 the probe names overlay and copy as available here", async () => {
+  it("W2 the probe names overlay, lazy and copy as available here", async () => {
     const { provider } = await ground({ a: "a" })
     const probe = await run(provider.probe)
     expect(probe.ready).toBe(true)
     expect(probe.projections.map(({ projection, available }) => [projection, available])).toEqual([
       ["overlay", true],
+      ["lazy", true],
       ["copy", true]
     ])
   })

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest"
 import { runAsUser } from "./asUser.ts"
 
 describe("an ordinary user", () => {
-  it("W2 W4 W13 W17 W19 C17 S23 opens, runs, checkpoints and is isolated by overlay and copy, mode 000 made inside included", async () => {
+  it("W2 W4 W13 W17 W19 C17 S23 opens, runs, checkpoints and is isolated by overlay, lazy and copy, mode 000 made inside included", async () => {
     // A writable file system where only root may go, as other programs of a machine have them: out of this user's reach.
     const elsewhere = `mount -t tmpfs -o mode=700 none /opt && mkdir /opt/deep && mount -t tmpfs none /opt/deep && exec "$@"`
     const before = process.getuid!() === 0 ? ["unshare", "--mount", "sh", "-c", elsewhere, "sh"] : []
@@ -14,6 +14,7 @@ describe("an ordinary user", () => {
     const seen = JSON.parse(stdout) as Record<string, unknown>
     expect(seen["probe"]).toEqual([
       { projection: "overlay", available: true, missing: [] },
+      { projection: "lazy", available: true, missing: [] },
       { projection: "copy", available: true, missing: [] }
     ])
     // W13: what this user may not read is listed and left as it is; the import goes on.
@@ -35,7 +36,7 @@ describe("an ordinary user", () => {
       gone: true,
       origin: "f"
     }
-    for (const projection of ["overlay", "copy"]) {
+    for (const projection of ["overlay", "lazy", "copy"]) {
       expect(seen[projection], projection).toMatchObject(expected)
       expect((seen[projection] as { outside: string }).outside, projection).not.toBe("0")
       expect(seen[`${projection}Tree`], projection).toEqual(["new\n", "g", 0, "secret\n"])

@@ -29,7 +29,7 @@ const seen = await Effect.runPromise(
       const probe = yield* provider.probe
       const { commit, notes } = yield* provider.importDirectory({ source: origin })
       const byProjection: Record<string, unknown> = {}
-      for (const projection of ["overlay", "copy"] as const) {
+      for (const projection of ["overlay", "lazy", "copy"] as const) {
         const branch = (yield* provider.fork(commit)).id
         byProjection[projection] = yield* Effect.scoped(
           Effect.gen(function* () {

@@ -23,7 +23,7 @@ const gone = (): boolean => stopped.every((pid) => !fs.existsSync(`/proc/${pid}`
 const holderIn = async (directory: string): Promise<Holder> => {
   const table = join(directory, "table")
   fs.writeFileSync(table, "")
-  const holder = await Holder.start(tools!, directory, table, "host", 1000)
+  const holder = await Holder.start(tools!, directory, table, "host", { patience: 1000 })
   atEnd(() => holder.end())
   return holder
 }

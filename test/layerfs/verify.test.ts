@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest"
 import type { Digest } from "../../src/base/Digest.ts"
 import { defineRowSum } from "../../src/workspace/kit/RowSums.ts"
 import { Database } from "../../src/sqlite/Database.ts"
-import { ObjectReader } from "../../providers/layerfs/ObjectReader.ts"
+import { storeReader } from "../../providers/layerfs/StoreReader.ts"
 import { idFromBytes } from "../../src/base/DigestBytes.ts"
 import { packName } from "../../providers/layerfs/PackFile.ts"
 import { LayerRefs } from "../../providers/layerfs/LayerRefs.ts"
@@ -48,7 +48,7 @@ interface Damage {
 const damageOf = ({ index, packs }: StoreDirectories): Damage => {
   const db = Database.open(index)
   defineRowSum(db)
-  const reader = new ObjectReader(db, packs)
+  const reader = storeReader(db, packs)
   try {
     const refs = new LayerRefs(db, { store: null, project: null })
     const report = verifyStore({ refs, reader, db, packs, progress: () => undefined })

@@ -80,6 +80,14 @@ export const workspaceKinds = {
     damage: damagePacks,
     options: { projection: "overlay" }
   },
+  "layerfs-lazy": {
+    provider: "layerfs",
+    open: layerFs,
+    damage: damagePacks,
+    options: { projection: "lazy" },
+    // What is read is checked, and not before.
+    holds: { checksOpened: false }
+  },
   "layerfs-copy": {
     provider: "layerfs",
     open: layerFs,

@@ -8,7 +8,7 @@ import type { ScenarioResult } from "./runScenarios.ts"
 import { diskOf, lackOfKind, type WorkspaceKind } from "./workspaceKinds.ts"
 
 /** One of each provider; the others differ in what root or the file system does. `npm run conformance` runs them all, as any user. */
-const kinds: readonly WorkspaceKind[] = ["layerfs-overlay", "git-worktree", "reflink-xfs"]
+const kinds: readonly WorkspaceKind[] = ["layerfs-lazy", "git-worktree", "reflink-xfs"]
 
 describe.each(kinds)("%s", (kind) => {
   it("K1 K2 K3 K4 W1 W2 the suite passes as an ordinary user", async (context) => {

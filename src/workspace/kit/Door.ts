@@ -106,7 +106,7 @@ const exec = {
 const checkpoint = { ...commit, quiesce: maybe(isFlag), allowLive: maybe(isFlag), keepTimes: maybe(isFlag) }
 const isCandidate = Schema.is(Candidate)
 const open = {
-  projection: maybe(oneOf("auto", "overlay", "copy", "reflink", "worktree")),
+  projection: maybe(oneOf("auto", "overlay", "lazy", "copy", "reflink", "worktree")),
   mountPath: maybe(isPlaceText),
   ownDirs: maybe(listOf(isPlaceText)),
   hide: maybe(listOf(isPlaceText)),

@@ -11,6 +11,7 @@ import type { Socket } from "node:net"
 import { once } from "node:events"
 import { kernelRelease, startTimeOf, type Tools } from "./Machine.ts"
 import { mounter } from "./Mounter.ts"
+import { servedOptions, servedType } from "./ServedMount.ts"
 
 export interface HolderIdentity {
   readonly pid: number
@@ -49,6 +50,24 @@ export class HolderFailed extends Error {
 
 /** A holder that lives takes some 20 ms for each of its answers, under load seconds; a stopped one never answers. */
 const patienceMs = 30_000
+
+/** A file system of ours that a holder brings into its namespaces: /dev/fuse, open in this process, and where it is mounted. */
+export interface Brought {
+  readonly device: number
+  readonly at: string
+}
+
+export interface HolderOptions {
+  /** Milliseconds that it may take for each of its answers. */
+  readonly patience?: number
+  readonly brought?: Brought | undefined
+}
+
+/**
+ * /dev/fuse works only in the user namespace in which it was opened. So the mount is made in that one, in a mount namespace of its own, which the holder's is
+ * then a copy of: it is never seen on the machine, and goes with the holder. Nobody inside may take it away.
+ */
+const bringing = `"$1" -i -t ${servedType} -o ${servedOptions} coppice "$2" && shift 2 && exec "$@" 3<&-`
 
 const environment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" }
 
@@ -100,7 +119,7 @@ export class Holder {
     directory: string,
     table: string,
     network: Network = "host",
-    patience = patienceMs
+    { patience = patienceMs, brought }: HolderOptions = {}
   ): Promise<Holder> {
     const namespaces = [
       ...(network === "none" ? ["--net"] : []),
@@ -113,8 +132,14 @@ export class Holder {
       "--kill-child",
       "--mount-proc"
     ]
-    const argv = ["--pdeathsig", "KILL", tools.unshare, ...namespaces, ...mounter(tools, directory, table, network)]
-    const child = spawn(tools.setpriv, argv, { stdio: ["pipe", "pipe", "pipe"], env: environment })
+    const holding = ["--pdeathsig", "KILL", tools.unshare, ...namespaces, ...mounter(tools, directory, table, network)]
+    const bring = ["--pdeathsig", "KILL", tools.unshare, "--mount", tools.sh, "-c", bringing, "sh", tools.mount]
+    const argv = brought === undefined ? holding : [...bring, brought.at, tools.setpriv, ...holding]
+    const device = brought === undefined ? [] : [brought.device]
+    const child = spawn(tools.setpriv, argv, {
+      stdio: ["pipe", "pipe", "pipe", ...device],
+      env: environment
+    }) as ChildProcessWithoutNullStreams
     if (child.pid === undefined) {
       const [error] = (await once(child, "error")) as [Error]
       throw new HolderFailed(error.message)
@@ -235,6 +260,21 @@ export class Holder {
     return [this.#tools.setpriv, "--pdeathsig", "KILL", nsenter, "--no-fork", ...options]
   }
 
+  /**
+   * `argv` in front of a process of the SDK's that sees the machine as ever and has the holder's user namespace alone, as its root: what it opens and mounts
+   * belongs to the holder. It dies with this process.
+   */
+  asServer(): readonly [string, ...string[]] {
+    const enter = [this.#tools.nsenter, "-t", String(this.innerPid), "-U", "--preserve-credentials"]
+    return [this.#tools.setpriv, "--pdeathsig", "KILL", ...enter]
+  }
+
+  /** `argv` for a process of `asServer` to mount what it serves through its descriptor 3 inside. */
+  mountingServed(at: string): readonly [string, ...string[]] {
+    const mount = [this.#tools.mount, "-i", "-t", servedType, "-o", servedOptions, "coppice", at]
+    return [this.#tools.nsenter, "-t", String(this.innerPid), "-m", ...mount]
+  }
+
   /** The part of `asCaller` that is left to do for what was forked at the door. */
   behindTheDoor(cwd: string): readonly [string, ...string[]] {
     const uid = process.getuid!()
@@ -339,6 +379,11 @@ export class Holder {
     }, 2000)
     await this.gone
     clearTimeout(patience)
+  }
+
+  /** For a process that ends now: nothing inside outlives the call for long. */
+  killNow(): void {
+    if (this.alive) this.#kill("all")
   }
 
   #kill(which: "inner" | "all"): void {

@@ -8,7 +8,8 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { currentIdentity } from "../../base/ProcessIdentity.ts"
-import type { Probe, ProjectionProbe } from "../WorkspaceProvider.ts"
+import type { Probe, Projection, ProjectionProbe } from "../WorkspaceProvider.ts"
+import { servedOptions, servedType } from "./ServedMount.ts"
 
 type Missing = { readonly what: string; readonly remedy: string }
 
@@ -189,28 +190,48 @@ const tryNamespaces = async (tools: Tools): Promise<readonly Missing[]> => {
   return []
 }
 
+/** What an overlay lacks, and what one over a layer that is served lacks. */
+interface OverlayLacks {
+  readonly overlay: readonly Missing[]
+  readonly served: readonly Missing[]
+}
+
+/** An overlay at `at`; then, in a shell of its own because a failed `exec` ends it, a file system that this namespace serves. */
+const overlayScript = `cd "$1" && "$2" -t overlay -o userxattr,lowerdir=lower,upperdir=upper,workdir=work overlay at && : > at/probe || exit 1
+( exec 3<> /dev/fuse && "$2" -i -t ${servedType} -o ${servedOptions} coppice lower && : > served ) || :`
+
+/** Why nothing can be served; mount(8) and the shell say it in their own words. */
+const servedLack = (stderr: string): Missing => ({
+  what: `a mount of /dev/fuse (${complaint(stderr.replace(/^.*\bcannot open \/dev\/fuse: /m, "mount: /dev/fuse does not open: "))})`,
+  remedy:
+    "Load the kernel module fuse and let this user read and write /dev/fuse (chmod 666; in a container: --device /dev/fuse), or open with another projection."
+})
+
 /** Tries an overlay in a scratch directory of the store, inside a user namespace that ends with the try. */
-const tryOverlay = async (tools: Tools, work: string): Promise<readonly Missing[]> => {
+const tryOverlay = async (tools: Tools, work: string): Promise<OverlayLacks> => {
   const lacking = await tryNamespaces(tools)
-  if (lacking.length > 0) return lacking
+  if (lacking.length > 0) return { overlay: lacking, served: lacking }
   const scratch = path.join(work, freshName(randomUUID()))
   fs.mkdirSync(scratch, { mode: 0o700 })
   try {
     for (const name of ["lower", "upper", "work", "at"]) fs.mkdirSync(path.join(scratch, name))
-    const script = `cd "$1" && "$2" -t overlay -o userxattr,lowerdir=lower,upperdir=upper,workdir=work overlay at && : > at/probe`
-    const overlay = await run([...namespaced(tools), tools.sh, "-c", script, "sh", scratch, tools.mount])
-    if (overlay.code === 0 && fs.existsSync(path.join(scratch, "upper", "probe"))) return []
+    const overlay = await run([...namespaced(tools), tools.sh, "-c", overlayScript, "sh", scratch, tools.mount])
+    if (overlay.code === 0 && fs.existsSync(path.join(scratch, "upper", "probe"))) {
+      const isServed = fs.existsSync(path.join(scratch, "served"))
+      return { overlay: [], served: isServed ? [] : [servedLack(overlay.stderr)] }
+    }
     // Says nothing about the machine.
     if (overlay.stderr.includes("No space left")) {
       throw Object.assign(new Error("no space for the probe"), { code: "ENOSPC", syscall: "mount" })
     }
-    return [
+    const none = [
       {
         what: `overlayfs with userxattr on the store's file system (${complaint(overlay.stderr)})`,
         remedy:
           "Needs Linux 5.11 or newer, and a store on a local disk or tmpfs that is not itself an overlay (in a container: a volume)."
       }
     ]
+    return { overlay: none, served: none }
   } finally {
     // The kernel makes work/work with mode 000; its owner may always open it up again.
     const inner = path.join(scratch, "work", "work")
@@ -232,18 +253,24 @@ export const missingForNamespaces = async (): Promise<readonly Missing[]> => {
 
 /** The answer of W2. `work` is a directory of the store, on the file system that uppers will lie on. */
 export const probeMachine = async (work: string): Promise<Probe> => {
-  const overlay = await probeOverlay(work)
-  const copy: ProjectionProbe = { projection: "copy", available: true, missing: [] }
-  return { ready: true, projections: [overlay, copy], missing: overlay.missing }
+  const { overlay, served } = await overlayLacks(work)
+  const told = (projection: Projection, missing: readonly Missing[]): ProjectionProbe => ({
+    projection,
+    available: missing.length === 0,
+    missing
+  })
+  return {
+    ready: true,
+    projections: [told("overlay", overlay), told("lazy", served), told("copy", [])],
+    missing: overlay
+  }
 }
 
-const probeOverlay = async (work: string): Promise<ProjectionProbe> => {
-  const no = (missing: readonly Missing[]): ProjectionProbe => ({ projection: "overlay", available: false, missing })
+const overlayLacks = async (work: string): Promise<OverlayLacks> => {
+  const both = (missing: readonly Missing[]): OverlayLacks => ({ overlay: missing, served: missing })
   if (process.platform !== "linux") {
-    return no([{ what: `overlayfs on ${process.platform}`, remedy: "Use the copy projection on this system." }])
+    return both([{ what: `overlayfs on ${process.platform}`, remedy: "Use the copy projection on this system." }])
   }
   const { tools, missing } = findTools()
-  if (tools === undefined) return no(missing)
-  const lacking = await tryOverlay(tools, work)
-  return lacking.length === 0 ? { projection: "overlay", available: true, missing: [] } : no(lacking)
+  return tools === undefined ? both(missing) : tryOverlay(tools, work)
 }

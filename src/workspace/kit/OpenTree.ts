@@ -12,7 +12,7 @@ import { fromInput, toBytes, type TreePath } from "../../base/PathBytes.ts"
 import { Unavailable } from "../WorkspaceError.ts"
 import type { Isolation, OpenOptions, Projection } from "../WorkspaceProvider.ts"
 import type { WorkspaceRow } from "./RefStore.ts"
-import type { LayerCache } from "./LayerCache.ts"
+import type { HeldLowers, LayerCache } from "./LayerCache.ts"
 import type { HarvestInput, Spool } from "./Harvest.ts"
 import { Holder, HolderFailed, type Network } from "./Holder.ts"
 import type { HolderPool } from "./HolderPool.ts"
@@ -34,6 +34,7 @@ import { removeTree } from "./RemoveTree.ts"
 import { ResidentShell } from "./ResidentShell.ts"
 import { plainInside } from "./PlainInside.ts"
 import { takeSnapshot } from "./ScanHarvest.ts"
+import { type LowerServer, servedPrefix, type ServedLower } from "./ServedLower.ts"
 import type { MadeTree, StorePort } from "./StorePort.ts"
 
 /** Part of the row: an upper is only ever mounted again with exactly these (W23). */
@@ -55,6 +56,8 @@ export interface OpenTree {
   readonly work: string
   readonly lowers: readonly string[]
   readonly harvestInput: (spool?: Spool) => HarvestInput
+  /** False when the layer below is served and nobody serves it any more. */
+  readonly served: () => boolean
   /** Ends every process, then the mounts. The files in `work` stay. */
   readonly end: () => Promise<void>
 }
@@ -87,13 +90,23 @@ export const makerOf = (work: string): ProcessIdentity | null => {
 }
 
 export const bytesOf = (text: string): TreePath => fromInput(text)
+/** Where what is written is an overlay's upper. */
+export const isOverlaid = (projection: Projection): boolean => projection === "overlay" || projection === "lazy"
+
 export const workOf = (store: StorePort, id: string): string => path.join(store.directory, "work", id)
 
-/** The options of an overlay whose layers are named relative to the cache directory, beside which the workspaces lie. */
+/**
+ * The options of an overlay whose layers are named relative to the cache directory, beside which the workspaces lie. One that is served is mounted in the
+ * workspace's own directory.
+ */
 export const overlayOptions = (lowers: readonly string[], id: string): string => {
   const own = ["..", "work", id].join("/")
-  return `${overlayFeatures},lowerdir=${lowers.join(":")},upperdir=${own}/upper,workdir=${own}/work`
+  const places = lowers.map((name) => (name.startsWith(servedPrefix) ? `${own}/lower` : name))
+  return `${overlayFeatures},lowerdir=${places.join(":")},upperdir=${own}/upper,workdir=${own}/work`
 }
+
+/** Where a lower layer that is served is mounted. */
+const servedPlace = (work: string): string => path.join(work, "lower")
 
 const storeRoot = (store: StorePort): TreePath => bytesOf(path.dirname(store.directory))
 
@@ -198,22 +211,43 @@ const inWork = async <A>(store: StorePort, id: string, make: (work: string) => P
   }
 }
 
-export const openOverlay = async (
-  parts: Parts & { readonly layers: LayerCache; readonly pool: HolderPool | undefined },
-  request: TreeRequest
-): Promise<OpenTree> => {
-  const { store, layers } = parts
+interface OverlayParts {
+  readonly store: StorePort
+  readonly tools: Tools
+  readonly pool: HolderPool | undefined
+  /** What it stands on: layers that are written out, or one that is served. */
+  readonly below: { readonly layers: LayerCache } | { readonly server: LowerServer }
+}
+
+/** The layers of a commit; `serve` begins to serve the one that is served. */
+const lowersOf = async (
+  { store, below }: OverlayParts,
+  commit: string
+): Promise<HeldLowers & { serve?: () => Promise<ServedLower> }> =>
+  "layers" in below
+    ? below.layers.ensure(commit)
+    : {
+        directory: path.join(store.directory, "cache"),
+        names: [await below.server.nameOf(commit)],
+        release: () => undefined,
+        serve: () => below.server.begin(commit)
+      }
+
+export const openOverlay = async (parts: OverlayParts, request: TreeRequest): Promise<OpenTree> => {
+  const { store } = parts
+  const projection = "layers" in parts.below ? "overlay" : "lazy"
   const { id } = request
   const perl = perlFor(request.options, true)
   const wanted = wantedIsolation(request.options)
   const { place, protect } = await prepare(store, request, wanted.isolated)
   const rootMode = store.rootMode(request.base)
   rootMode.catch(() => undefined)
-  const lowers = await layers.ensure(request.base)
+  const lowers = await lowersOf(parts, request.base)
   const opened = inWork(store, id, async (work): Promise<OpenTree> => {
     const { mode } = await rootMode
     const upper = path.join(work, "upper")
     for (const name of ["upper", "work"]) fs.mkdirSync(path.join(work, name), { mode: 0o700 })
+    if (projection === "lazy") fs.mkdirSync(servedPlace(work), { mode: 0o700 })
     fs.chmodSync(upper, mode)
     const mountOptions = overlayOptions(lowers.names, id)
     const mounts = {
@@ -225,7 +259,7 @@ export const openOverlay = async (
     }
     const held = await holdNamespaces(parts, place, {
       ...request,
-      projection: "overlay",
+      projection,
       directory: lowers.directory,
       work,
       lowers: lowers.names,
@@ -234,27 +268,41 @@ export const openOverlay = async (
       protect,
       perl,
       network: wanted.network,
-      pool: wanted.network === "host" ? parts.pool : undefined
+      pool: wanted.network === "host" ? parts.pool : undefined,
+      serve: lowers.serve
     })
     return {
-      ...held,
+      ...overlaid(held),
       id,
-      projection: "overlay",
+      projection,
       path: place.path,
-      inside: insideOf(held.holder, held),
       content: upper,
       work,
       lowers: lowers.names,
-      harvestInput: (spool) => ({
-        kind: "overlay",
-        upper: bytesOf(upper),
-        merged: `/proc/self/fd/${held.root}`,
-        ...(spool === undefined ? {} : { spool })
-      })
+      harvestInput: overlayHarvest(upper, held)
     }
   })
   return opened.finally(lowers.release)
 }
+
+/** An overlay as it is held. */
+export const overlaid = (held: Held) => ({
+  holder: held.holder,
+  root: held.root,
+  isolation: held.isolation,
+  inside: insideOf(held.holder, held),
+  served: held.served,
+  end: held.end
+})
+
+export const overlayHarvest =
+  (upper: string, { root }: Held): OpenTree["harvestInput"] =>
+  (spool) => ({
+    kind: "overlay",
+    upper: bytesOf(upper),
+    merged: `/proc/self/fd/${root}`,
+    ...(spool === undefined ? {} : { spool })
+  })
 
 /** `namespaces` is false where the machine has none: then the copy is used where it lies, without isolation. */
 export const openCopy = async (
@@ -286,6 +334,7 @@ export const openCopy = async (
       content: tree,
       work,
       lowers: [],
+      served: () => true,
       harvestInput: (spool?: Spool) => ({
         kind: "scan" as const,
         tree: bytesOf(tree),
@@ -333,7 +382,7 @@ export const openCopy = async (
     })
     return {
       ...common,
-      ...held,
+      ...overlaid(held),
       path: place.path,
       inside: insideOf(held.holder, { ...held, variables: made.variables })
     }
@@ -385,15 +434,18 @@ export interface HoldInput extends RowInput {
   readonly network?: Network
   /** Of holders that stand in `directory`. */
   readonly pool?: HolderPool | undefined
+  /** Begins to serve the layer below, where one is served. */
+  readonly serve?: (() => Promise<ServedLower>) | undefined
 }
 
-interface Held {
+export interface Held {
   readonly holder: Holder
   readonly root: number
   /** As the kernel shows it, after every mount was made. */
   readonly isolation: Isolation
   readonly privateTmp: boolean
   readonly shell: ResidentShell | undefined
+  readonly served: () => boolean
   readonly end: () => Promise<void>
 }
 
@@ -448,19 +500,37 @@ export const holdNamespaces = async (
   }
 }
 
+const startHolder = async (start: () => Promise<Holder>, served: ServedLower | undefined): Promise<Holder> => {
+  try {
+    return await start()
+  } catch (error) {
+    await served?.end()
+    throw error
+  }
+}
+
 const holdOnce = async (
   { store, tools }: { readonly store: StorePort; readonly tools: Tools },
   place: MountPlace,
   input: HoldInput,
   attempt: number
 ): Promise<Held> => {
-  const taken = input.pool?.take()
+  const served = await input.serve?.()
+  const device = served?.device ?? null
+  // What comes with a descriptor can only be brought by a holder that is started with it.
+  const taken = device === null ? input.pool?.take() : undefined
   const table = path.join(input.work, "mounts")
-  const holder = taken?.holder ?? (await Holder.start(tools, input.directory, table, input.network))
+  const at = servedPlace(input.work)
+  const brought = device === null ? undefined : { device, at }
+  const holder =
+    taken?.holder ??
+    (await startHolder(() => Holder.start(tools, input.directory, table, input.network, { brought }), served))
   let recorded: Promise<void> | undefined
   try {
     const mountPath = Buffer.from(place.path, "latin1").toString("utf8")
     crashPoint("workspace.held")
+    const lower = served?.mounted(holder, at)
+    lower?.catch(() => undefined)
     const record = async (): Promise<void> => {
       if (input.record === false) return
       const row = rowOf(input, mountPath, holder)
@@ -471,6 +541,7 @@ const holdOnce = async (
     recorded = record()
     recorded.catch(() => undefined)
     await holder.unshared()
+    await lower
     const planned = input.protect(holder.mountinfo())
     const plan: MountPlan = { ...input.mounts, ...planned.plan }
     faultPoint("workspace.mountTable")
@@ -488,10 +559,13 @@ const holdOnce = async (
       fs.closeSync(root)
       await shell?.end()
       await holder.end()
+      await served?.end()
     })
-    return { holder, root, isolation, privateTmp: plan.privateTmp, shell, end }
+    const isServed = (): boolean => served?.alive !== false
+    return { holder, root, isolation, privateTmp: plan.privateTmp, shell, served: isServed, end }
   } catch (error) {
     await Promise.allSettled([recorded, holder.end()])
+    await served?.end()
     taken?.mounted()
     throw error
   }

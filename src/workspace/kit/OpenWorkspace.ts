@@ -30,7 +30,7 @@ import { isBinary } from "./Grep.ts"
 import type { HarvestInput } from "./Harvest.ts"
 import { spawnFailed } from "./Launch.ts"
 import { locate } from "./Locate.ts"
-import { type OpenTree, type Parts, removeWork, treeOf } from "./OpenTree.ts"
+import { isOverlaid, type OpenTree, type Parts, removeWork, treeOf } from "./OpenTree.ts"
 import { entering, isMounted, visiblePathOf } from "./Outside.ts"
 import { ownDirectories } from "./OwnDirectories.ts"
 import { quarantineOf, told } from "./Quarantine.ts"
@@ -90,15 +90,18 @@ export class OpenWorkspace {
 
   /** See `ownDirs` of the contract. A copied tree owns everything already. */
   async own(directories: readonly string[]): Promise<void> {
-    if (this.tree.holder === null || this.tree.projection !== "overlay") return
+    if (this.tree.holder === null || !isOverlaid(this.tree.projection)) return
     await ownDirectories(this.tree.holder, this.#beneath, directories)
   }
 
   #checkOpen(): void {
-    if (this.#state === "open" && this.tree.inside.alive) return
+    if (this.#state === "open" && this.tree.inside.alive && this.tree.served()) return
     const state = this.#state === "open" ? "interrupted" : "closed"
+    const gone = this.tree.served()
+      ? "The workspace's holder process is gone."
+      : "Whoever served the workspace's base is gone: what was not read yet cannot be read any more."
     throw new WorkspaceClosed({
-      message: state === "closed" ? "The workspace is closed." : "The workspace's holder process is gone.",
+      message: state === "closed" ? "The workspace is closed." : gone,
       remedy:
         state === "closed"
           ? "Open the branch again."

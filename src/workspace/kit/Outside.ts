@@ -7,7 +7,7 @@ import * as fs from "node:fs"
 import { fromInput, toBytes, type TreePath } from "../../base/PathBytes.ts"
 import type { EnterOptions, Entering, VisiblePath } from "../WorkspaceProvider.ts"
 import type { Inside } from "./Inside.ts"
-import type { OpenTree } from "./OpenTree.ts"
+import { isOverlaid, type OpenTree } from "./OpenTree.ts"
 import { variablesFor } from "./Variables.ts"
 
 const isTree = (tree: OpenTree, path: TreePath): boolean => {
@@ -25,7 +25,7 @@ export const isMounted = (tree: OpenTree): boolean => isTree(tree, placeOf(tree)
 
 /** Undefined when nothing at that place is the tree any more. */
 export const visiblePathOf = (tree: OpenTree): VisiblePath | undefined => {
-  const by = tree.projection === "overlay" ? "procRoot" : "directory"
+  const by = isOverlaid(tree.projection) ? "procRoot" : "directory"
   const path = by === "procRoot" ? placeOf(tree) : fromInput(tree.content)
   return isTree(tree, path) ? { path: Buffer.from(path, "latin1").toString("utf8"), by } : undefined
 }

@@ -18,6 +18,7 @@ import { partOf } from "./Door.ts"
 import { OpenWorkspace } from "./OpenWorkspace.ts"
 import { beginsHere, endedHere } from "./OpenHere.ts"
 import { discardLeft, listLeft, newWorkspaceId, recoverLeft, sweepWork } from "./Recovery.ts"
+import type { LowerServer } from "./ServedLower.ts"
 import { Sentinels } from "./Sentinels.ts"
 import { settle } from "./Settle.ts"
 import type { StorePort } from "./StorePort.ts"
@@ -37,6 +38,8 @@ export interface ProjectionParts {
   readonly store: StorePort
   /** What an overlay stands on; null where trees are shown as directories of their own and nothing else. */
   readonly layers: LayerCache | null
+  /** Serves the layer of `lazy`; absent where the provider has none. */
+  readonly server?: LowerServer
   /** What a directory of its own is called: named in every result. */
   readonly directory: Projection
   readonly manifest: ProjectionManifest
@@ -74,7 +77,8 @@ export const makeProjections = (parts: ProjectionParts): Projections => {
     const usable = (projection: Projection) => projections.find((found) => found.projection === projection)
     const overlay = layers === null ? undefined : usable("overlay")
     const first = wanted !== "auto" ? wanted : overlay?.available === true ? "overlay" : parts.directory
-    const found = first === "overlay" ? overlay : first === parts.directory ? usable(first) : undefined
+    const isOurs = first === parts.directory || (first === "lazy" && parts.server !== undefined)
+    const found = first === "overlay" ? overlay : isOurs ? usable(first) : undefined
     if (found?.available === true) return first
     const missing = found?.missing ?? [
       { what: `the ${first} projection`, remedy: "Leave `projection` out, or give one that `probe` names." }
@@ -120,11 +124,14 @@ export const makeProjections = (parts: ProjectionParts): Projections => {
     }
   }
 
+  const belowOf = (projection: "overlay" | "lazy") =>
+    projection === "overlay" ? { layers: layers! } : { server: parts.server! }
+
   const openAs = async (request: TreeRequest, projection: Projection): Promise<Opened> => {
     const { branch, base, project, options } = request
     const tree: OpenTree =
-      projection === "overlay"
-        ? await openOverlay({ store, layers: layers!, tools: tools!, pool: parts.pool }, request)
+      projection === "overlay" || projection === "lazy"
+        ? await openOverlay({ store, tools: tools!, pool: parts.pool, below: belowOf(projection) }, request)
         : await openCopy({ store, tools, projection }, request, await namespaces())
     const watching = tree.isolation.level === "enforced" ? Promise.resolve(undefined) : watchFor(project, options)
     const sentinels = await watching.catch(async (error) => {
@@ -181,7 +188,9 @@ export const makeProjections = (parts: ProjectionParts): Projections => {
     execOn,
     left: settle(() => listLeft(store, layers)),
     recover: (workspace, options) =>
-      settle(() => recoverLeft({ store, layers, tools }, workspace, options).finally(() => layers?.trim())),
+      settle(() =>
+        recoverLeft({ store, layers, tools, server: parts.server }, workspace, options).finally(() => layers?.trim())
+      ),
     discardLeft: (workspace, reason) =>
       settle(() => discardLeft(store, workspace, reason).finally(() => layers?.trim()))
   }

@@ -16,8 +16,11 @@ import { bootId, kernelRelease, startTimeOf } from "./Machine.ts"
 import {
   bytesOf,
   holdNamespaces,
+  isOverlaid,
   makerOf,
   once,
+  overlaid,
+  overlayHarvest,
   type OpenTree,
   overlayOptions,
   type Parts,
@@ -27,13 +30,16 @@ import {
 } from "./OpenTree.ts"
 import { isOpenHere } from "./OpenHere.ts"
 import { notIsolated, withoutProtection } from "./Isolation.ts"
-import { insideOf } from "./Inside.ts"
 import { OpenWorkspace } from "./OpenWorkspace.ts"
 import { plainInside } from "./PlainInside.ts"
 import type { LayerCache } from "./LayerCache.ts"
+import type { LowerServer, ServedLower } from "./ServedLower.ts"
 import type { StorePort } from "./StorePort.ts"
 
-type RecoveryParts = Omit<Parts, "tools"> & { readonly tools: Parts["tools"] | undefined }
+type RecoveryParts = Omit<Parts, "tools"> & {
+  readonly tools: Parts["tools"] | undefined
+  readonly server: LowerServer | undefined
+}
 
 /** States in which a workspace may wait for a decision. */
 const waiting = ["open", "kept", "quarantined"] as const
@@ -151,10 +157,10 @@ const unreadable = (row: WorkspaceRow, why: string): WorkspaceUnreadable =>
 /** The tree of a row again, without isolation: no attempt runs in it, it is only read. */
 const reopen = async (parts: RecoveryParts, row: WorkspaceRow): Promise<OpenTree> => {
   const work = workOf(parts.store, row.id)
-  const content = path.join(work, row.projection === "overlay" ? "upper" : "tree")
+  const content = path.join(work, isOverlaid(row.projection) ? "upper" : "tree")
   if (!fs.existsSync(content)) throw unreadable(row, "its files are not there")
   const common = { id: row.id, projection: row.projection, isolation: notIsolated, content, work, lowers: row.lowers }
-  if (row.projection !== "overlay") {
+  if (!isOverlaid(row.projection)) {
     const root = fs.openSync(content, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY)
     const snapshot = bytesOf(path.join(work, "snapshot"))
     return {
@@ -163,16 +169,15 @@ const reopen = async (parts: RecoveryParts, row: WorkspaceRow): Promise<OpenTree
       inside: plainInside(row.id, content),
       holder: null,
       root,
+      served: () => true,
       harvestInput: () => ({ kind: "scan", tree: bytesOf(content), snapshot }),
       end: once(async () => fs.closeSync(root))
     }
   }
   if (row.kernel !== kernelRelease()) throw unreadable(row, `it was written under kernel ${row.kernel}`)
   if (row.mountOptions !== overlayOptions(row.lowers, row.id)) throw unreadable(row, "its mount options are not ours")
-  const { layers } = parts
-  if (layers === null) throw unreadable(row, "this provider has no layers")
-  await layers.restore(row.base, row.lowers)
-  if (!layers.available(row.lowers)) throw unreadable(row, "a layer below it is gone")
+  const serve = row.projection === "lazy" ? await servingAgain(parts, row) : undefined
+  if (serve === undefined) await layersAgain(parts, row)
   if (parts.tools === undefined) {
     throw new Unavailable({
       message: "This machine lacks the tools to mount an overlay.",
@@ -191,21 +196,24 @@ const reopen = async (parts: RecoveryParts, row: WorkspaceRow): Promise<OpenTree
       directory: path.join(parts.store.directory, "cache"),
       work,
       mounts: { workspacePath: stage, overlayOptions: row.mountOptions, bindTree: null, stage, makeBelow: null },
-      protect: () => ({ plan: withoutProtection, isolation: notIsolated })
+      protect: () => ({ plan: withoutProtection, isolation: notIsolated }),
+      serve
     }
   )
-  return {
-    ...common,
-    ...held,
-    path: stage,
-    inside: insideOf(held.holder, held),
-    harvestInput: (spool) => ({
-      kind: "overlay",
-      upper: bytesOf(content),
-      merged: `/proc/self/fd/${held.root}`,
-      ...(spool === undefined ? {} : { spool })
-    })
-  }
+  return { ...common, ...overlaid(held), path: stage, harvestInput: overlayHarvest(content, held) }
+}
+
+const layersAgain = async ({ layers }: RecoveryParts, row: WorkspaceRow): Promise<void> => {
+  if (layers === null) throw unreadable(row, "this provider has no layers")
+  await layers.restore(row.base, row.lowers)
+  if (!layers.available(row.lowers)) throw unreadable(row, "a layer below it is gone")
+}
+
+const servingAgain = async ({ server }: RecoveryParts, row: WorkspaceRow): Promise<() => Promise<ServedLower>> => {
+  if (server === undefined) throw unreadable(row, "this provider serves no layers")
+  if ((await server.nameOf(row.base)) !== row.lowers.join(":"))
+    throw unreadable(row, "the layer below it is another one")
+  return () => server.begin(row.base)
 }
 
 /** The files are a commit already: a branch of its own begins there, and the operation id names that commit. */

@@ -1,0 +1,37 @@
+/**
+ * Serves one commit of a store to the kernel, in whatever thread or process it is called.
+ * Promise: the store is only read, through a connection of its own; at the end the connection is closed. Rules: L10, L12; 04 "Projections" 2.
+ */
+import type { Digest } from "../../../src/base/Digest.ts"
+import { ReadOnlyDatabase } from "../../../src/sqlite/ReadOnlyDatabase.ts"
+import { ObjectReader } from "../ObjectReader.ts"
+import { StoredTrees } from "../StoredTrees.ts"
+import { serveFuse } from "./FuseServer.ts"
+import type { Owner } from "./FuseWire.ts"
+import { LazyTree } from "./LazyTree.ts"
+
+/** What is served. */
+export interface LazyWork {
+  readonly index: string
+  readonly packs: string
+  readonly root: Digest
+  readonly times: Digest
+}
+
+/** The kernel is told of an error by number alone; `verify` names what is damaged. */
+const damaged = (id: Digest): Error => new Error(`damaged: ${id}`)
+
+/** Returns when nothing is mounted any more, or when it was stopped. */
+export const serveCommit = (
+  { index, packs, ...commit }: LazyWork,
+  at: { readonly device: number; readonly owner: Owner; readonly stopped: () => boolean }
+): void => {
+  const db = new ReadOnlyDatabase(index)
+  const reader = new ObjectReader(db, packs, damaged)
+  try {
+    serveFuse({ ...at, tree: new LazyTree(reader, new StoredTrees(reader), commit) })
+  } finally {
+    reader.close()
+    db.close()
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * The program that serves a commit's tree to the kernel: as a thread of the SDK's process, or as a process of its own.
+ * Promise: loads nothing but what reads a tree: a workspace waits for it. Rules: P4, S23; 04 "Projections" 2.
+ */
+import * as fs from "node:fs"
+import { workerData } from "node:worker_threads"
+import { flag, type ProcessSetup, said, type ThreadSetup } from "./lazy/LazySetup.ts"
+import { serveCommit } from "./lazy/ServeCommit.ts"
+
+const asThread = ({ work, device, flags }: ThreadSetup): void => {
+  const shared = new Int32Array(flags)
+  try {
+    const owner = { uid: process.getuid!(), gid: process.getgid!() }
+    Atomics.store(shared, flag.serving, 1)
+    serveCommit(work, { device, owner, stopped: () => Atomics.load(shared, flag.stop) !== 0 })
+  } finally {
+    // From now on nobody waits for an answer.
+    Atomics.store(shared, flag.closed, 1)
+    fs.closeSync(device)
+  }
+}
+
+const firstLine = (descriptor: number): string => {
+  const byte = Buffer.alloc(1)
+  const bytes: number[] = []
+  while (fs.readSync(descriptor, byte) === 1 && byte[0] !== 10) bytes.push(byte[0]!)
+  return Buffer.from(bytes).toString("utf8")
+}
+
+/**
+ * The mount is made by a process of its own, which says itself what came of it: nobody here may wait for it, because it may ask for an answer.
+ */
+const asProcess = (): void => {
+  let device: number
+  try {
+    device = fs.openSync("/dev/fuse", "r+")
+  } catch (error) {
+    fs.writeSync(1, `${said.noDevice}${(error as NodeJS.ErrnoException).code}\n`)
+    return
+  }
+  const text = firstLine(0)
+  if (text === "") return
+  const { work, mount } = JSON.parse(text) as ProcessSetup
+  // Not imported: the thread, which is waited for, needs none of it.
+  const { spawnSync } = process.getBuiltinModule("node:child_process")
+  // By a shell that ends at once: nobody here would take note of a child's end.
+  const script = `{ "$@" && echo ${said.mounted} || echo ${said.failed}; } &`
+  spawnSync("/bin/sh", ["-c", script, "sh", ...mount], { stdio: ["ignore", 1, 2, device] })
+  // Root of the namespace is whoever made it.
+  serveCommit(work, { device, owner: { uid: 0, gid: 0 }, stopped: () => false })
+}
+
+if (workerData === null) asProcess()
+else asThread(workerData as ThreadSetup)
