@@ -2,7 +2,7 @@
  * A process to be killed: opens a workspace, starts what should die with it, prints the pids, and waits. With `close` as third
  * argument it changes a file, commits, and closes: a crash point ends it on the way. With `keep` it closes without a commit, with
  * `discard` it drops the change. `evict` closes too, and keeps no cached layer;
- * `resident` waits too, with a resident shell.
+ * `resident` waits too, with a resident shell, `lazy` on a base that is served; `exit` ends in such a workspace by process.exit().
  */
 import * as fs from "node:fs"
 import * as Effect from "effect/Effect"
@@ -34,7 +34,9 @@ await Effect.runPromise(
   Effect.scoped(
     Effect.gen(function* () {
       const provider = yield* makeLayerFs({ store: store!, ...(what === "evict" ? { cacheLimit: 0 } : {}) })
-      const workspace = yield* provider.open(branch!, { projection: "overlay", residentShell: what === "resident" })
+      const projection = what === "lazy" || what === "exit" ? "lazy" : "overlay"
+      const workspace = yield* provider.open(branch!, { projection, residentShell: what === "resident" })
+      if (what === "exit") process.exit(3)
       if (what === "evict") return
       if (what === "close") {
         yield* workspace.write("made", "inside\n")

@@ -169,11 +169,11 @@ export class LazyTree {
     }
   }
 
-  /** Of a file with holes what is not a hole, as programs look at it to find out. */
+  /** In whole pages, as on a disk. Of a file with holes what is not a hole: programs look at it to find out. */
   #blocks(file: StoredContent): number {
     const segments = this.#segmentsOf(file)
     const bytes = segments === null ? file.size : segments.reduce((sum, { length }) => sum + length, 0)
-    return Math.ceil(bytes / 512)
+    return Math.ceil(bytes / 4096) * 8
   }
 
   /** How many names a group has. The directories with hard links in or below them are walked for it, once. */
