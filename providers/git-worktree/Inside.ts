@@ -17,8 +17,23 @@ import { flushed } from "./StateWriter.ts"
 
 const isDirectory = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true
 
-/** Ids of the objects that lie in this directory itself. */
-const objectsIn = async (objects: string, options: GitOptions): Promise<readonly string[]> => {
+/**
+ * True when the index of a pack names its objects by ids of so many bytes. `git show-index` takes the other kind for its own and, where its
+ * bits allow, prints ids that nobody has. By its length (gitformat-pack(5)): 1032 and a fanout that ends in the count, count ids with 8
+ * bytes each, some long offsets of 8, two digests. The two kinds share no length.
+ */
+const isIndexOf = (bytes: Buffer, idBytes: number): boolean => {
+  const isSecond = bytes.length > 1032 && bytes.readUInt32BE(0) === 0xff744f63
+  const head = isSecond ? 1032 : 1024
+  if (bytes.length < head) return false
+  const count = bytes.readUInt32BE(head - 4)
+  const rest = bytes.length - head - count * (idBytes + (isSecond ? 8 : 4)) - 2 * idBytes
+  return isSecond ? rest >= 0 && rest % 8 === 0 && rest <= 8 * count : rest === 0
+}
+
+/** Ids of the objects that lie in this directory itself; of packs those of the project's own kind. */
+const objectsIn = async (project: Project, objects: string): Promise<readonly string[]> => {
+  const options: GitOptions = { gitDir: project.states }
   if (!isDirectory(objects)) return []
   const ids: string[] = []
   for (const two of readdirSync(objects)) {
@@ -28,8 +43,10 @@ const objectsIn = async (objects: string, options: GitOptions): Promise<readonly
   const packs = join(objects, "pack")
   for (const name of isDirectory(packs) ? readdirSync(packs) : []) {
     if (!name.endsWith(".idx") || !lstatSync(join(packs, name)).isFile()) continue
+    const bytes = readFileSync(join(packs, name))
+    if (!isIndexOf(bytes, project.base.length / 2)) continue
     // The index of a pack that cannot be read names nothing.
-    const lines = await ask(["show-index"], { ...options, input: readFileSync(join(packs, name)) })
+    const lines = await ask(["show-index"], { ...options, input: bytes })
     for (const line of lines?.split("\n") ?? []) {
       const id = line.split(" ")[1]
       if (id !== undefined) ids.push(id)
@@ -102,7 +119,7 @@ const isOurs = (project: Project, id: string): boolean => id.length === project.
 /** A repository that was made inside with `--object-format`, or one of which nothing can be read. */
 export const isOtherKind = async (project: Project, gitDirectory: string): Promise<boolean> => {
   const objects = join(gitDirectory, "objects")
-  const ids = await objectsIn(objects, { gitDir: project.states })
+  const ids = await objectsIn(project, objects)
   if (ids.some((id) => isOurs(project, id))) return false
   const packs = join(objects, "pack")
   return ids.length > 0 || (isDirectory(packs) && readdirSync(packs).some((name) => name.endsWith(".pack")))
@@ -118,7 +135,7 @@ const putAside = (project: Project, workspace: string, { name, directory }: GitP
 /** Takes over whatever objects lie in a git directory of a workspace and in no repository of ours or the user's. Alone in the project. */
 export const keepObjects = async (project: Project, gitDirectory: string, flush: boolean): Promise<void> => {
   const objects = join(gitDirectory, "objects")
-  const ids = (await objectsIn(objects, { gitDir: project.states })).filter((id) => isOurs(project, id))
+  const ids = (await objectsIn(project, objects)).filter((id) => isOurs(project, id))
   if (ids.length === 0) return
   await openInside(project)
   const wanted = await lacking(ids, { gitDir: project.inside })
