@@ -9,10 +9,26 @@ import { git, picture, providerOn, repository, run, scratch } from "./ground.ts"
 
 const life = await oneFile(join(import.meta.dirname, "programs/life.ts"))
 
+/** A pid namespace of its own, as of a container; its first process could not kill itself. */
+const user = process.getuid!() === 0 ? [] : ["--user", "--map-root-user"]
+const container = [
+  "unshare",
+  ...user,
+  "--pid",
+  "--fork",
+  "--kill-child",
+  "--mount-proc",
+  "sh",
+  "-c",
+  '"$@"; exit $?',
+  "sh"
+]
+
 /** Runs it, killed at a point or to its end, and answers what it told. */
-const live = (args: readonly string[], crashAt?: string) => {
+const live = (args: readonly string[], crashAt?: string, within: readonly string[] = []) => {
   const env = { ...oneFileEnvironment(), ...(crashAt === undefined ? {} : { COPPICE_CRASH_AT: crashAt }) }
-  const { signal, status, stdout, stderr } = spawnSync(process.execPath, [life, ...args], { encoding: "utf8", env })
+  const [program, ...argv] = [...within, process.execPath, life, ...args] as [string]
+  const { signal, status, stdout, stderr } = spawnSync(program, argv, { encoding: "utf8", env })
   const told: Readonly<Record<string, string>> = Object.assign(
     {},
     ...stdout
@@ -57,4 +73,27 @@ it.each(points)(
     expect(picture(source)).toEqual(before)
   },
   120_000
+)
+
+it.each(["gitWorktree.make.added", "gitWorktree.keep.written:2", "kit.kept:2", "workspace.closed"])(
+  "GW3 L8 L12 W12 killed at %s in another pid namespace: the next opening takes back what was half-made",
+  async (point) => {
+    const source = repository({ a: "a\n" })
+    const before = picture(source)
+    const store = join(scratch(), "store")
+    expect(live([store, source], point, container).status).toBe(128 + 9)
+    const provider = await providerOn(store)
+    for (const { id } of await run(provider.left)) await run(provider.discardLeft(id, "test"))
+    for (const name of ["worktrees", "building", "work"])
+      expect([name, files(join(store, "git-worktree", name))]).toEqual([name, []])
+    expect(picture(source)).toEqual(before)
+    expect(await run(provider.verify())).toMatchObject({ ok: true })
+    const commits = git(
+      join(store, "git-worktree/projects", files(join(store, "git-worktree/projects"))[0]!, "states.git"),
+      "for-each-ref"
+    )
+    // The import, and a checkpoint only where it was committed.
+    expect(commits.match(/refs\/coppice\/commits\//g)?.length).toBe(point === "workspace.closed" ? 2 : 1)
+  },
+  60_000
 )
