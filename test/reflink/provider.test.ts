@@ -143,6 +143,6 @@ it("RL1 P4 the preset and the layer offer it by name, and refuse what it cannot 
   expect(await run(asked({}))).toEqual(provided)
   for (const option of ["cacheLimit", "projectQuota"] as const) {
     const error = await refusal(asked({ [option]: "1 GiB" }))
-    expect(error).toMatchObject({ _tag: "Unavailable", missing: [option] })
+    expect(error).toMatchObject({ _tag: "PresetOptionsError", option })
   }
 })

@@ -140,7 +140,7 @@ const explain = (error: unknown, place: MountPlace, network: Network = "host"): 
     return new Unavailable({
       message: "The process that sets up the workspace's namespaces did not answer within its bound.",
       remedy:
-        "Nothing was left behind. Open again; where that happens again, look for what stops processes here (SIGSTOP, a frozen cgroup), or for a machine too busy to start one.",
+        "Nothing was left behind. Open again; where that happens again, look for what stops processes here (SIGSTOP), or for a machine too busy to start one.",
       what: "workspace namespaces",
       missing: ["an answer of the holder process"]
     })
