@@ -7,6 +7,7 @@ import { promisify } from "node:util"
 import { reach } from "../../base/LongPath.ts"
 import { join, type TreePath } from "../../base/PathBytes.ts"
 import { ObjectDamaged } from "../WorkspaceError.ts"
+import { breathing } from "./Question.ts"
 import type { Piece } from "./SnapshotBackend.ts"
 
 const read = promisify(fs.read)
@@ -32,8 +33,25 @@ const openFile = (at: TreePath): number => {
   }
 }
 
+/** To hand the reading of so little to another thread costs more than to do it. */
+const smallBytes = 64 * 1024
+
+/** One for all: whoever asks for many small files asks for each by itself. */
+const breathe = breathing(() => false)
+
+function* smallFile(path: TreePath, descriptor: number, size: number): Generator<Piece> {
+  for (;;) {
+    // One more than there should be: a file that grew is seen.
+    const buffer = Buffer.allocUnsafe(size + 1)
+    const length = fs.readSync(descriptor, buffer)
+    yield { path, bytes: buffer.subarray(0, length), last: length === 0 }
+    if (length === 0) return
+  }
+}
+
 export async function* contentsOfDirectory(root: TreePath, paths: readonly TreePath[]): AsyncGenerator<Piece> {
   for (const path of paths) {
+    await breathe()
     const descriptor = openFile(join(root, path))
     try {
       const stat = fs.fstatSync(descriptor)
@@ -41,6 +59,10 @@ export async function* contentsOfDirectory(root: TreePath, paths: readonly TreeP
       // A file without a block has nothing but a hole; a small one may lie in its inode.
       if (stat.blocks === 0 && stat.size > pieceBytes) {
         yield { path, bytes: new Uint8Array(0), zeros: stat.size, last: true }
+        continue
+      }
+      if (stat.size <= smallBytes) {
+        yield* smallFile(path, descriptor, stat.size)
         continue
       }
       for (let ended = false; !ended; ) {
