@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { type GitWorktreeOptions, openGitWorktree } from "../../providers/git-worktree/index.ts"
-import type { Workspace, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
+import type { OpenOptions, Workspace, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 import { atEnd, run, scratch } from "../layerfs/projFixture.ts"
 
 export { atEnd, failure, run, scratch } from "../layerfs/projFixture.ts"
@@ -102,9 +102,12 @@ export const forkOf = async (provider: WorkspaceProvider, from: string): Promise
 export const using = <A>(
   provider: WorkspaceProvider,
   branch: string,
-  work: (workspace: Workspace) => Promise<A>
+  work: (workspace: Workspace) => Promise<A>,
+  options: OpenOptions = {}
 ): Promise<A> =>
-  run(Effect.scoped(Effect.flatMap(provider.open(branch, {}), (workspace) => Effect.promise(() => work(workspace)))))
+  run(
+    Effect.scoped(Effect.flatMap(provider.open(branch, options), (workspace) => Effect.promise(() => work(workspace))))
+  )
 
 /** What a shell command prints inside. */
 export const shell = (workspace: Workspace, command: string): Promise<string> =>

@@ -1,8 +1,9 @@
 /** Worktrees of a user's repository: made, seen by git, and gone again. Rules: GW1, GW2, W7, W12. */
-import { existsSync, writeFileSync } from "node:fs"
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import * as Effect from "effect/Effect"
 import { expect, it } from "vitest"
-import { forkOf, git, imported, picture, repository, run, shell, using } from "./ground.ts"
+import { atEnd, failure, forkOf, git, imported, picture, repository, run, shell, using } from "./ground.ts"
 
 const identity = "git config user.name inside && git config user.email inside@example.org"
 
@@ -70,3 +71,23 @@ it("GW2 GW4 C10 what is committed, branched, stashed and configured inside enter
   })
   expect(picture(source)).toEqual(before)
 }, 120_000)
+
+it("GW1 W2 W17 a store below /dev, where a tree that works only in its place cannot be shown, is refused with what to do; without isolation it works", async () => {
+  const store = mkdtempSync("/dev/shm/coppice-worktree-")
+  atEnd(() => rmSync(store, { recursive: true, force: true }))
+  const { provider, receipt } = await imported(repository({ a: "a\n" }), join(store, "s"))
+  const branch = await forkOf(provider, receipt.layer)
+  expect(await failure(Effect.scoped(provider.open(branch)))).toMatchObject({
+    code: "MOUNT_PATH_UNAVAILABLE",
+    remedy: expect.stringContaining("Put the store elsewhere")
+  })
+  expect(await run(provider.left)).toEqual([])
+  await using(
+    provider,
+    branch,
+    async (workspace) => expect(await shell(workspace, "cat a; git status --short")).toBe("a\n"),
+    {
+      isolation: "off"
+    }
+  )
+})

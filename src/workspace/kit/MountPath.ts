@@ -25,6 +25,19 @@ export const refuse = (wanted: TreePath, why: string, remedy: string): MountPath
     path: show(wanted).path
   })
 
+/** Has other contents inside of the namespaces. */
+const isSystems = (path: TreePath): boolean => /^\/(proc|sys|dev)(\/|$)/.test(path)
+
+/** Of a tree that works only where it was made. Throws MountPathUnavailable. */
+export const placeAsItLies = (path: TreePath, isolated: boolean): MountPlace => {
+  if (!isolated || !isSystems(path)) return { path, makeBelow: null }
+  throw refuse(
+    path,
+    "the system needs that path",
+    "Put the store elsewhere: this provider's trees work only where they were made."
+  )
+}
+
 const choose = "Give a `mountPath`: an existing directory, or any path below /tmp."
 
 /** Throws MountPathUnavailable. `privateTmp`: whatever lies below `/tmp` can be made. */
@@ -34,9 +47,7 @@ export const mountPlace = (wanted: TreePath, store: TreePath, privateTmp: boolea
     throw refuse(wanted, "it is not a plain absolute path", choose)
   }
   const clean = `/${parts.filter((part) => part !== "").join("/")}`
-  if (["/", "/tmp", "/proc", "/dev", "/sys"].includes(clean) || /^\/(proc|sys|dev)\//.test(clean)) {
-    throw refuse(wanted, "the system needs that path", choose)
-  }
+  if (["/", "/tmp"].includes(clean) || isSystems(clean)) throw refuse(wanted, "the system needs that path", choose)
   const path = realOrMissing(clean)
   if (path.real === store || isBelow(path.real, store)) throw refuse(wanted, "it lies inside the store", choose)
   if (path.missing === "") {

@@ -28,7 +28,7 @@ import {
 } from "./Isolation.ts"
 import { currentIdentity, type ProcessIdentity } from "../../base/ProcessIdentity.ts"
 import { bootId, findPerl, freshName, kernelRelease, startTimeOf, type Tools } from "./Machine.ts"
-import { defaultMountPath, type MountPlace, mountPlace, refuse } from "./MountPath.ts"
+import { defaultMountPath, type MountPlace, mountPlace, placeAsItLies, refuse } from "./MountPath.ts"
 import { type MountPlan, mountTable } from "./MountTable.ts"
 import { removeTree } from "./RemoveTree.ts"
 import { ResidentShell } from "./ResidentShell.ts"
@@ -170,7 +170,7 @@ const prepare = async (
   const origin = await store.originOf(request.project)
   const wanted = options.mountPath === undefined ? (origin ?? defaultMountPath) : bytesOf(options.mountPath)
   const place =
-    inPlace === undefined ? mountPlace(wanted, storeRoot(store), isolated) : { path: inPlace, makeBelow: null }
+    inPlace === undefined ? mountPlace(wanted, storeRoot(store), isolated) : placeAsItLies(inPlace, isolated)
   const protect = (mountinfo: string) =>
     isolated
       ? planIsolation({
