@@ -44,7 +44,7 @@ const twin = { "twin 644": "single\n" }
 const single = { "single 644": "single\n", ...twin }
 const whole = "d/a 644, d/b 644, e 644"
 
-it.each<readonly [string, string, string, unknown]>([
+const cases: readonly (readonly [what: string, ours: string, theirs: string, comesTo: unknown])[] = [
   [
     "an edit in place on one side is that of all names",
     "echo more >> single",
@@ -99,6 +99,8 @@ it.each<readonly [string, string, string, unknown]>([
     "echo theirs >> d/a",
     ["content e"]
   ]
-])("W22 K2 L4 hard links in a merge: %s", async (_, ours, theirs, expected) => {
+]
+
+it.each(cases)("W22 K2 L4 hard links in a merge: %s", async (_, ours, theirs, expected) => {
   expect(await merged(ours, theirs)).toEqual(expected)
 })
