@@ -125,7 +125,7 @@ test("V3 the promise entry type-checks in full, and runs, where Effect is not in
     encoding: "utf8"
   })
   expect(ran.stderr).toMatch(/^store \d+$/m)
-  expect({ stdout: ran.stdout, status: ran.status }).toEqual({ stdout: "3 committed 0\n", status: 0 })
+  expect({ stdout: ran.stdout, status: ran.status }).toEqual({ stdout: "3 1 committed\n", status: 0 })
   expect(readdirSync(join(bare, "source"))).toEqual(["package.json"])
   const refused = spawnSync(process.execPath, ["promise.ts", "nowhere", join(bare, "store")], {
     cwd: bare,
