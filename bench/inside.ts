@@ -6,7 +6,7 @@
 import { rmSync } from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
-import type { Workspace } from "../src/workspace/WorkspaceProvider.ts"
+import type { Projection, Workspace } from "../src/workspace/WorkspaceProvider.ts"
 import { npmTree, projectTree } from "./inside-trees.ts"
 import type { BenchOptions } from "./main.ts"
 import { command } from "./measure.ts"
@@ -28,10 +28,10 @@ const read = (text: string): Ran => {
   return { ms: Number(us) / 1000, code: Number(code), said: said.join("\n") }
 }
 
-const outside = async (at: string, text: string): Promise<Ran> =>
+export const outside = async (at: string, text: string): Promise<Ran> =>
   read(await command(["bash", "-c", clock, "bash", text], at))
 
-const inside = async (workspace: Workspace, text: string): Promise<Ran> => {
+export const inside = async (workspace: Workspace, text: string): Promise<Ran> => {
   const { stdout, stderr, exitCode } = await Effect.runPromise(workspace.exec(["bash", "-c", clock, "bash", text]))
   if (exitCode !== 0) throw new Error(`bash ended with ${exitCode} inside: ${stderr.text.split("\\n", 1)[0]}`)
   return read(stdout.text)
@@ -51,11 +51,17 @@ interface Task {
 }
 
 /** The second and later runs: what is read lies in the page cache on both sides. */
-const measure = async (task: Task, workspace: Workspace, plain: string, rounds: number): Promise<Row> => {
+export const measure = async (
+  task: Task,
+  workspace: Workspace,
+  plain: string,
+  rounds: number,
+  projection: Projection = "overlay"
+): Promise<Row> => {
   const ours: number[] = []
   const bare: number[] = []
   const faults = new Set<string>()
-  const fault = shortfall(workspace)
+  const fault = shortfall(workspace, projection)
   if (fault !== undefined) faults.add(fault)
   const { same = (said: string) => said, before } = task
   for (let round = -1; round < rounds; round++) {
@@ -87,10 +93,12 @@ const measure = async (task: Task, workspace: Workspace, plain: string, rounds: 
 
 const ownOf = (said: string) => JSON.parse(said) as { readonly ms: number; readonly digest: string }
 
+export const checkProject = "node_modules/@typescript/typescript-*/lib/tsc --noEmit -p ."
+
 const projectTasks: readonly Task[] = [
   {
     id: "inside.tsc",
-    text: "node_modules/@typescript/typescript-*/lib/tsc --noEmit -p .",
+    text: checkProject,
     note: "tsc --noEmit of this project's sources, page cache warm"
   },
   { id: "inside.gitStatus", text: "git status --porcelain", note: "page cache warm; the index is that of the base" },

@@ -9,12 +9,13 @@ import * as Effect from "effect/Effect"
 import { openLayerFs } from "../providers/layerfs/index.ts"
 import { cachedTree } from "./cached-tree.ts"
 import { insideIds, insideRows } from "./inside.ts"
+import { lazyIds, lazyRows } from "./lazy.ts"
 import type { BenchOptions } from "./main.ts"
 import { command, withScratch } from "./measure.ts"
 import { readyAsOrdinaryUser } from "./ordinary-user.ts"
 import { parallelRow } from "./parallel.ts"
 import { withProvider, withStore } from "./provider.ts"
-import { measureReady } from "./ready.ts"
+import { measureReady, poolFull } from "./ready.ts"
 import { replayIds, replayRows } from "./replay.ts"
 import { type AreaResult, type Row, rowLine, type Skipped } from "./report.ts"
 import { fullSize } from "./tree.ts"
@@ -23,14 +24,18 @@ import { type Bench, commitName, execRow, readyRow } from "./workspace.ts"
 const readySizes = ["100", "100k"] as const
 const readyIds = readySizes.flatMap((size) => [`ready.cached.root.${size}`, `ready.cached.user.${size}`])
 
+const readyLazyIds = ["ready.lazy.root.100k", "ready.lazy.user.100k", "ready.lazy.pool.100k"] as const
+
 /** The rows, in the order in which they are measured. */
 export const rowIds = [
   ...readyIds,
   "ready.pool.100k",
+  ...readyLazyIds,
   "exec.overhead",
   "exec.resident",
   "parallel.32",
   ...insideIds,
+  ...lazyIds,
   ...replayIds
 ]
 
@@ -48,16 +53,33 @@ const treeFor = (size: (typeof readySizes)[number], options: BenchOptions): stri
 const poolRow = (store: string, source: string): Promise<Row> =>
   withProvider(openLayerFs({ store, warmPool: 2 }), async (provider) => {
     const { commit } = await Effect.runPromise(provider.importDirectory({ source }))
-    const prepared = async (): Promise<void> => {
-      for (let waits = 0; waits < 1500; waits++) {
-        const { pool } = await Effect.runPromise(provider.stats)
-        if (pool !== undefined && pool.ready === pool.size) return
-        await new Promise((resolve) => setTimeout(resolve, 20))
-      }
-      throw new Error("the pool was not full after half a minute")
-    }
-    return readyRow("ready.pool.100k", await measureReady(provider, commit, source, rounds, prepared))
+    return readyRow("ready.pool.100k", await measureReady(provider, commit, source, rounds, poolFull(provider)))
   })
+
+const served = "base served from the store and never written out"
+
+/** As root by a thread, as an ordinary user by a process, which stands ready in the third row. */
+const readyLazyRows = async (
+  at: { readonly root: string; readonly scratch: string; readonly tree: string },
+  store: string,
+  row: (id: string, measure: () => Promise<Row>) => Promise<void>
+): Promise<void> => {
+  const [asRoot, asUser, pooled] = readyLazyIds
+  await row(asRoot, () =>
+    withStore(store, async (provider) => {
+      const { commit } = await Effect.runPromise(provider.importDirectory({ source: at.tree }))
+      return readyRow(asRoot, await measureReady(provider, commit, at.tree, rounds, undefined, "lazy"), served)
+    })
+  )
+  for (const [id, way] of [
+    [asUser, "lazy"],
+    [pooled, "pool"]
+  ] as const) {
+    await row(id, async () =>
+      readyRow(id, await readyAsOrdinaryUser({ ...at, rounds, way }), `${served}, as an ordinary user`)
+    )
+  }
+}
 
 /** Every row of the area that `options.only` does not leave out. */
 export const run = (options: BenchOptions): Promise<AreaResult> =>
@@ -84,7 +106,8 @@ export const run = (options: BenchOptions): Promise<AreaResult> =>
     for (const size of readySizes) {
       const [asRoot, asUser] = [`ready.cached.root.${size}`, `ready.cached.user.${size}`]
       const shared = size === "100k" ? ["ready.pool.100k", "exec.overhead", "exec.resident", "parallel.32"] : []
-      if (![asRoot, asUser, ...shared].some(wanted)) continue
+      const lazy = size === "100k" ? readyLazyIds : []
+      if (![asRoot, asUser, ...shared, ...lazy].some(wanted)) continue
       const place = join(scratch, size)
       mkdirSync(place)
       // An ordinary user may not be able to get to where the tree is kept.
@@ -104,6 +127,11 @@ export const run = (options: BenchOptions): Promise<AreaResult> =>
         })
       }
       if (size === "100k") await row("ready.pool.100k", () => poolRow(join(place, "store"), source))
+      if (lazy.some(wanted)) {
+        if (isRoot)
+          await readyLazyRows({ root: options.root, scratch: place, tree: source }, join(place, "store-lazy"), row)
+        else for (const id of lazy) skip(id, "started as an ordinary user")
+      }
       if (isRoot) {
         const input = { root: options.root, scratch: place, tree: source, rounds }
         await row(asUser, async () => readyRow(asUser, await readyAsOrdinaryUser(input)))
@@ -111,6 +139,7 @@ export const run = (options: BenchOptions): Promise<AreaResult> =>
       rmSync(place, { recursive: true, force: true })
     }
     await insideRows(options, scratch, row)
+    await lazyRows(options, scratch, row)
     if (replayIds.some(wanted)) {
       const replay = await replayRows(options, scratch)
       rows.push(...replay.rows)

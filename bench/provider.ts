@@ -7,7 +7,13 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { openLayerFs } from "../providers/layerfs/index.ts"
-import type { FileStat, OpenOptions, Workspace, WorkspaceProvider } from "../src/workspace/WorkspaceProvider.ts"
+import type {
+  FileStat,
+  OpenOptions,
+  Projection,
+  Workspace,
+  WorkspaceProvider
+} from "../src/workspace/WorkspaceProvider.ts"
 
 /** Workspaces that a row has open. A row that fails half way must not leave one: its holder would keep the process alive. */
 const stillOpen = new Set<() => Promise<void>>()
@@ -51,9 +57,9 @@ export const openWorkspace = async (
 export const forkOf = async (provider: WorkspaceProvider, from: string): Promise<string> =>
   (await Effect.runPromise(provider.fork(from))).id
 
-/** Why a workspace would not count: rows are held to the overlay projection with isolation in force (W17). */
-export const shortfall = (workspace: Workspace): string | undefined => {
-  if (workspace.projection !== "overlay") return `the projection was ${workspace.projection}`
+/** Why a workspace would not count: rows are held to one projection with isolation in force (W17). */
+export const shortfall = (workspace: Workspace, projection: Projection = "overlay"): string | undefined => {
+  if (workspace.projection !== projection) return `the projection was ${workspace.projection}`
   if (workspace.isolation.level !== "enforced") return `isolation was ${workspace.isolation.level}`
   return undefined
 }

@@ -204,7 +204,7 @@ const forkRow = async ({ provider, base, scratch }: Bench): Promise<Row> => {
   }
 }
 
-export const readyRow = (id: string, { open, spawn, faults }: ReadySamples): Row => {
+export const readyRow = (id: string, { open, spawn, faults }: ReadySamples, how = "base cached, overlay"): Row => {
   const judged = verdict(faults)
   return {
     id,
@@ -213,7 +213,7 @@ export const readyRow = (id: string, { open, spawn, faults }: ReadySamples): Row
     yardstick: { name: spawnName, ...figures(spawn) },
     peers: {},
     correct: judged.correct,
-    note: joined("from open to its answer, base cached, overlay, isolation in force", judged.note)
+    note: joined(`from open to its answer, ${how}, isolation in force`, judged.note)
   }
 }
 

@@ -42,6 +42,12 @@ export const joined = (parts: readonly Decoded[]): Decoded =>
         cost: parts.reduce((sum, part) => sum + part.cost, 0)
       }
 
+/** Decoded groups beside the memory, by a key of the reader's. */
+export interface GroupSpill {
+  readonly put: (key: string, group: Buffer) => void
+  readonly get: (key: string, offset: number, length: number) => Buffer | undefined
+}
+
 /** What is needed of the index. */
 export type IndexSource = Pick<Database, "get" | "raw">
 
@@ -61,6 +67,7 @@ export class ObjectReader {
   readonly #db: IndexSource
   readonly #directory: string
   readonly #failure: (id: Digest) => Error
+  readonly #spill: GroupSpill | undefined
   readonly #files = new Map<number, number>()
   readonly #groups = new ByteCache<Buffer>(groupCacheBytes)
   readonly #frames = new ByteCache<Decoded>(frameCacheBytes)
@@ -73,9 +80,10 @@ export class ObjectReader {
   #isReading = false
   #decodedBytes = 0
 
-  /** `failure` makes what is thrown for an object that cannot be read. */
-  constructor(db: IndexSource, packDirectory: string, failure: (id: Digest) => Error) {
+  /** `failure` makes what is thrown for an object that cannot be read; `spill` keeps decoded groups beyond the bound of memory. */
+  constructor(db: IndexSource, packDirectory: string, failure: (id: Digest) => Error, spill?: GroupSpill) {
     this.#db = db
+    this.#spill = spill
     this.#failure = failure
     this.#directory = packDirectory
     this.#find = (id) => this.place(id)
@@ -184,7 +192,7 @@ export class ObjectReader {
     let decoded: Decoded | undefined
     for (let at = place; decoded === undefined; ) {
       if (!at.framed) {
-        const raw = this.#group(at)?.subarray(at.offset, at.offset + at.length)
+        const raw = this.#part(at)
         if (raw?.length !== at.length) return undefined
         decoded = { raw, depth: 0, cost: raw.length }
         break
@@ -232,10 +240,17 @@ export class ObjectReader {
     return joined(parts)
   }
 
-  #group(place: Place): Buffer | undefined {
+  /** An object of a solid group. */
+  #part(place: Place): Buffer | undefined {
     const key = `${place.pack}:${place.groupOffset}`
     const known = this.#groups.get(key)
-    if (known !== undefined) return known
+    const kept = known === undefined ? this.#spill?.get(key, place.offset, place.length) : undefined
+    if (kept !== undefined) return kept
+    const group = known ?? this.#group(key, place)
+    return group?.subarray(place.offset, place.offset + place.length)
+  }
+
+  #group(key: string, place: Place): Buffer | undefined {
     const fd = this.#file(place.pack)
     if (fd === undefined) return undefined
     const frame = readAt(fd, place.groupOffset, place.groupLength)
@@ -243,6 +258,7 @@ export class ObjectReader {
     if (raw === undefined) return undefined
     this.#decodedBytes += raw.length
     this.#groups.put(key, raw, raw.length)
+    this.#spill?.put(key, raw)
     return raw
   }
 

@@ -4,7 +4,7 @@
  */
 import * as path from "node:path"
 import { StoreOptionInvalid } from "../../src/workspace/WorkspaceError.ts"
-import { HolderPool } from "../../src/workspace/kit/HolderPool.ts"
+import { type Equipment, HolderPool } from "../../src/workspace/kit/HolderPool.ts"
 import { findTools, probeMachine } from "../../src/workspace/kit/Machine.ts"
 import { makeProjections, type ProjectionManifest, type Projections } from "../../src/workspace/kit/Projections.ts"
 import type { StorePort } from "../../src/workspace/kit/StorePort.ts"
@@ -33,14 +33,15 @@ export const poolSizeOf = (option: number | undefined): number => {
 }
 
 /** As many holders as asked for; undefined for none, and where the machine has no tools for them. */
-export const poolOf = (store: StorePort, size: number): HolderPool | undefined => {
+export const poolOf = (store: StorePort, size: number, equipment: Equipment | null): HolderPool | undefined => {
   const { tools } = findTools()
   if (size === 0 || tools === undefined) return undefined
   const pool = new HolderPool({
     tools,
     work: path.join(store.directory, "work"),
     directory: path.join(store.directory, "cache"),
-    size
+    size,
+    equipment
   })
   pool.fill()
   return pool

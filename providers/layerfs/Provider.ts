@@ -31,6 +31,7 @@ import { settle } from "../../src/workspace/kit/Settle.ts"
 import { DiskLayers } from "./DiskLayers.ts"
 import { cacheLimitOf } from "./LayerTrim.ts"
 import { lazyLowers } from "./lazy/LazyLowers.ts"
+import { LazyStandby } from "./lazy/LazyStandby.ts"
 import { storePortOf } from "./StorePortOf.ts"
 import type { ProjectionManifest, Projections } from "../../src/workspace/kit/Projections.ts"
 
@@ -105,10 +106,11 @@ export const makeLayerFs = Effect.fnUntraced(function* (
   const now = (): number => clock.currentTimeMillisUnsafe()
   const port = storePortOf(store, now)
   const layers = new DiskLayers(port, limit)
-  const server = lazyLowers(port, store.directories)
+  const standby = poolSize === 0 ? null : new LazyStandby()
+  const server = lazyLowers(port, store.directories, standby)
   yield* Effect.addFinalizer(() => Effect.promise(() => layers.settled()))
   const pool = yield* Effect.acquireRelease(
-    Effect.sync(() => poolOf(port, poolSize)),
+    Effect.sync(() => poolOf(port, poolSize, standby)),
     (opened) => Effect.promise(async () => opened?.end())
   )
   const stats = async (): Promise<Pick<StoreStats, "cache" | "pool">> => ({

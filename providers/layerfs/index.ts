@@ -26,7 +26,7 @@ export const openLayerFs = (options: LayerStoreOptions): Effect.Effect<Workspace
  * text such as `"2 GiB"`: a call that would pass one is `StoreQuotaExceeded` and changes nothing; the index, cached layers and open
  * workspaces are not counted. `cacheLimit` bounds the cached layers (trees that were shown once): beyond it those go that were not used for
  * the longest time, but none that an open or kept workspace stands on, of any process; what is asked for again is made again. `warmPool` keeps so many
- * holders of namespaces ready while the layer is open (`stats().pool`), so that a workspace is ready sooner. Fails with `StoreOptionInvalid` (give a size), `StoreLocation` (choose another directory), `Busy` (another process holds it: repeat), `StorageFailure`
+ * holders of namespaces ready while the layer is open (`stats().pool`), so that a workspace is ready sooner, and from the first `lazy` one on a server beside each. Fails with `StoreOptionInvalid` (give a size), `StoreLocation` (choose another directory), `Busy` (another process holds it: repeat), `StorageFailure`
  * (see its remedy), `StoreMoved` (use the Coppice that wrote it).
  *
  * ```ts

@@ -38,6 +38,7 @@ const asProcess = (): void => {
     fs.writeSync(1, `${said.noDevice}${(error as NodeJS.ErrnoException).code}\n`)
     return
   }
+  fs.writeSync(1, `${said.standing}\n`)
   const text = firstLine(0)
   if (text === "") return
   const { work, mount } = JSON.parse(text) as ProcessSetup

@@ -61,6 +61,9 @@ test("E19 the rows are those that the bars are written for, at 1, 3 and 8 worker
     "ready.cached.root.100k",
     "ready.cached.user.100k",
     "ready.pool.100k",
+    "ready.lazy.root.100k",
+    "ready.lazy.user.100k",
+    "ready.lazy.pool.100k",
     "exec.overhead",
     "exec.resident",
     "parallel.32",
@@ -69,7 +72,10 @@ test("E19 the rows are those that the bars are written for, at 1, 3 and 8 worker
     "inside.tarRead",
     "inside.scaffold",
     "inside.npmCi.empty",
-    "inside.npmCi.over"
+    "inside.npmCi.over",
+    "lazy.find",
+    "lazy.readAll",
+    "lazy.tsc.second"
   ])
   expect(rowIds.filter((id) => id.startsWith("replay."))).toHaveLength(36)
 })

@@ -8,6 +8,7 @@ import { once } from "node:events"
 import * as fs from "node:fs"
 import { join } from "node:path"
 import { build } from "esbuild"
+import { fuseForAll } from "../../bench/ordinary-user.ts"
 
 /** An id that no account and no process has. */
 const freeId = (): number => {
@@ -27,13 +28,6 @@ export interface UserRun {
   readonly code: number | null
   readonly stdout: string
   readonly stderr: string
-}
-
-/** In front of a program: /dev/fuse opens for everybody, as most distributions have it. Nothing where the machine has none. */
-const fuseForAll = (node: string): readonly string[] => {
-  if (!fs.existsSync("/dev/fuse")) return []
-  execFileSync("mknod", ["-m", "666", node, "c", "10", "229"])
-  return ["unshare", "--mount", "sh", "-ec", `mount --bind "$0" /dev/fuse; exec "$@"`, node]
 }
 
 /**

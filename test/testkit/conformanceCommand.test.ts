@@ -45,7 +45,7 @@ test("K1 W1 it runs each projection of a provider and prints what passed and wha
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" })
   const told = JSON.parse(stdout) as { readonly suites: readonly { readonly scenarios: readonly ScenarioResult[] }[] }
   expect(told).toMatchObject({ provider: "layerfs", seed: 7, ok: true, lacking: [] })
-  expect(told.suites).toMatchObject([{ kind: "layerfs-overlay" }, { kind: "layerfs-copy" }])
+  expect(told.suites).toMatchObject([{ kind: "layerfs-overlay" }, { kind: "layerfs-lazy" }, { kind: "layerfs-copy" }])
   for (const { scenarios } of told.suites) {
     expect(scenarios.map(({ outcome }) => outcome)).toEqual(["skipped", "skipped", "passed"])
     expect(scenarios[0]!.reason).toBe("the manifest says xattrs: false, and this is about true")

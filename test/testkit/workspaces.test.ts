@@ -3,7 +3,10 @@ import { assert, test } from "vitest"
 import { workspaceConformance } from "../../src/testkit/index.ts"
 import { suiteOver, underOf } from "./suiteOver.ts"
 
-await suiteOver(["layerfs-overlay", "layerfs-copy"])
+// A served base is read and copied up by other code, and is an overlay for all else; as an ordinary user all of it runs (workspacesUser.test.ts).
+await suiteOver(["layerfs-overlay", "layerfs-lazy", "layerfs-copy"], ["layerfs-lazy"], {
+  "layerfs-lazy": ["L10", "L15", "C9", "C12", "C13", "C14", "C18"]
+})
 
 test("W1 a scenario that cannot be run says why, and running it all the same fails with that", async () => {
   const { create, options } = underOf("layerfs-copy")

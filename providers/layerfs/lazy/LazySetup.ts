@@ -19,4 +19,4 @@ export interface ProcessSetup {
 }
 
 /** A line on its stdout. */
-export const said = { mounted: "mounted", failed: "failed", noDevice: "device " } as const
+export const said = { standing: "standing", mounted: "mounted", failed: "failed", noDevice: "device " } as const

@@ -5,15 +5,18 @@
 import type { Digest } from "../../../src/base/Digest.ts"
 import { ReadOnlyDatabase } from "../../../src/sqlite/ReadOnlyDatabase.ts"
 import { ObjectReader } from "../ObjectReader.ts"
-import { StoredTrees } from "../StoredTrees.ts"
+import { type ObjectSource, StoredTrees } from "../StoredTrees.ts"
 import { serveFuse } from "./FuseServer.ts"
 import type { Owner } from "./FuseWire.ts"
 import { LazyTree } from "./LazyTree.ts"
+import { Spill } from "./Spill.ts"
 
 /** What is served. */
 export interface LazyWork {
   readonly index: string
   readonly packs: string
+  /** A directory of the store, on its disk. */
+  readonly work: string
   readonly root: Digest
   readonly times: Digest
 }
@@ -21,17 +24,27 @@ export interface LazyWork {
 /** The kernel is told of an error by number alone; `verify` names what is damaged. */
 const damaged = (id: Digest): Error => new Error(`damaged: ${id}`)
 
+/** Contents are kept by the kernel, so not here a second time, as directories are. */
+const contentsOf = (reader: ObjectReader): ObjectSource => ({
+  read: (id) => {
+    const place = reader.place(id)
+    return place === undefined ? reader.read(id) : reader.readPlace(id, place)
+  }
+})
+
 /** Returns when nothing is mounted any more, or when it was stopped. */
 export const serveCommit = (
-  { index, packs, ...commit }: LazyWork,
+  { index, packs, work, ...commit }: LazyWork,
   at: { readonly device: number; readonly owner: Owner; readonly stopped: () => boolean }
 ): void => {
   const db = new ReadOnlyDatabase(index)
-  const reader = new ObjectReader(db, packs, damaged)
+  const spill = new Spill(work)
+  const reader = new ObjectReader(db, packs, damaged, spill)
   try {
-    serveFuse({ ...at, tree: new LazyTree(reader, new StoredTrees(reader), commit) })
+    serveFuse({ ...at, tree: new LazyTree(contentsOf(reader), new StoredTrees(reader), commit) })
   } finally {
     reader.close()
+    spill.close()
     db.close()
   }
 }

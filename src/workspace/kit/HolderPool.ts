@@ -26,6 +26,14 @@ export interface Taken {
   readonly mounted: () => void
 }
 
+/** What stands beside a holder for one kind of workspaces, while that kind is wanted. */
+export interface Equipment {
+  readonly wanted: boolean
+  readonly equip: (holder: Holder) => Promise<void>
+  readonly isEquipped: (holder: Holder) => boolean
+  readonly drop: (holder: Holder) => Promise<void>
+}
+
 export interface PoolParts {
   readonly tools: Tools
   /** `work` of the store. */
@@ -33,6 +41,7 @@ export interface PoolParts {
   /** Where a holder stands while it mounts. */
   readonly directory: string
   readonly size: number
+  readonly equipment?: Equipment | null
 }
 
 /** Holders that die while they stand, one after the other, before nobody makes new ones until somebody takes one. */
@@ -78,14 +87,20 @@ export class HolderPool {
     return this.#ready.filter(({ holder }) => holder.alive).length
   }
 
-  /** Undefined when none stands ready. */
-  take(): Taken | undefined {
+  /** One that has what its taker wants first: with the equipment, or without. Undefined when none stands ready. */
+  take(equipped = false): Taken | undefined {
     this.#deaths = 0
+    const { equipment } = this.#parts
     const mounts = machineMounts()
     const fits = ({ holder, mounts: seen }: Standing): boolean =>
       holder.alive && seen === mounts && stateOf(holder.innerPid) !== "T"
-    let next = this.#ready.shift()
-    for (; next !== undefined && !fits(next); next = this.#ready.shift()) this.#drop(next)
+    for (const unfit of this.#ready.filter((one) => !fits(one))) {
+      this.#ready.splice(this.#ready.indexOf(unfit), 1)
+      this.#drop(unfit)
+    }
+    const best = this.#ready.findIndex(({ holder }) => (equipment?.isEquipped(holder) === true) === equipped)
+    const [next] = this.#ready.splice(Math.max(0, best), 1)
+    if (next !== undefined && !equipped && equipment) this.#after(equipment.drop(next.holder))
     // Not while the caller opens its workspace: starting a process takes this thread some milliseconds.
     setTimeout(() => this.fill(), quietMs).unref()
     if (next === undefined) return undefined
@@ -102,7 +117,8 @@ export class HolderPool {
   }
 
   async #make(): Promise<void> {
-    const { tools, work, directory: from, size } = this.#parts
+    await this.#equipStanding()
+    const { tools, work, directory: from, size, equipment } = this.#parts
     while (!this.#ended && this.#ready.length < size && this.#deaths < patience) {
       const directory = path.join(work, freshName(randomUUID()))
       fs.mkdirSync(directory, { mode: 0o700 })
@@ -111,6 +127,7 @@ export class HolderPool {
       const standing = { holder, directory, mounts }
       try {
         await holder.unshared()
+        await equipment?.equip(holder)
       } catch (error) {
         this.#drop(standing)
         throw error
@@ -119,6 +136,13 @@ export class HolderPool {
       this.#ready.push(standing)
       void holder.gone.then(() => this.#died(standing))
     }
+  }
+
+  /** Those that stood ready before anybody wanted the equipment. */
+  async #equipStanding(): Promise<void> {
+    const { equipment } = this.#parts
+    if (equipment?.wanted !== true) return
+    for (const { holder } of this.#ready) await equipment.equip(holder)
   }
 
   /** One that dies while it stands is replaced. */
@@ -132,7 +156,8 @@ export class HolderPool {
   }
 
   #drop({ holder, directory }: Standing): void {
-    this.#after(holder.end().then(() => removeTree(directory)))
+    const { equipment } = this.#parts
+    this.#after(Promise.all([holder.end(), equipment?.drop(holder)]).then(() => removeTree(directory)))
   }
 
   /** Waited for at the end; what could not be taken away is left to a sweep. */

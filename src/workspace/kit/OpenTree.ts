@@ -518,7 +518,7 @@ const holdOnce = async (
   const served = await input.serve?.()
   const device = served?.device ?? null
   // What comes with a descriptor can only be brought by a holder that is started with it.
-  const taken = device === null ? input.pool?.take() : undefined
+  const taken = device === null ? input.pool?.take(served !== undefined) : undefined
   const table = path.join(input.work, "mounts")
   const at = servedPlace(input.work)
   const brought = device === null ? undefined : { device, at }
