@@ -61,6 +61,7 @@ export default defineConfig([
     entry: {
       promise: "src/promise.ts",
       coppice: "src/cli/main.ts",
+      "grep-worker": "src/workspace/kit/grepWorker.ts",
       "layerfs-worker": "providers/layerfs/worker.ts"
     },
     outDir: "dist/standalone",

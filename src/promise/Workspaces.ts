@@ -90,6 +90,7 @@ export interface WorkspaceOpenOptions extends CallOptions {
   readonly ownDirs?: readonly string[]
   /** Further absolute paths that processes inside may not see. */
   readonly hide?: readonly string[]
+  /** Absolute paths outside that stay visible, read-only, also below the private `/tmp`. */
   readonly readOnlyPaths?: readonly string[]
   /** `{ network: "none" }`: no network but a loopback of its own; `UNAVAILABLE` where that cannot be had. */
   readonly isolation?: "default" | "off" | IsolationOptions

@@ -117,6 +117,10 @@ export interface OpenOptions {
   readonly ownDirs?: readonly string[]
   /** Absolute paths hidden inside (the authority store, held-out tests, the origin …) beside the built-in list (W17). */
   readonly hide?: readonly string[]
+  /**
+   * Absolute paths outside of the workspace that must be there and must not be written: directories below `/tmp` stay visible in the private
+   * one, everything else outside is read-only anyway. What lies in the workspace stays writable, and `isolation.reachable` says so.
+   */
   readonly readOnlyPaths?: readonly string[]
   /** What cannot be had is `Unavailable`; what is in force is `Workspace.isolation`, read back from the kernel. */
   readonly isolation?: "default" | "off" | IsolationOptions

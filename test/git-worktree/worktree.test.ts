@@ -91,3 +91,22 @@ it("GW1 W2 W17 a store below /dev, where a tree that works only in its place can
     }
   )
 })
+
+it("W17 GW1 a path of the origin that is hidden once more stops nobody, and what commands reach there is told", async () => {
+  const source = repository({ a: "a\n", "sub/b": "b\n" }, { ".env": "TOKEN=1\n" })
+  const { provider, receipt } = await imported(source)
+  const branch = await forkOf(provider, receipt.layer)
+  const hide = [join(source, ".env"), join(source, "sub"), join(source, ".git", "objects"), source]
+  await using(
+    provider,
+    branch,
+    async (workspace) => {
+      expect(workspace.isolation.level).toBe("enforced")
+      expect(
+        await shell(workspace, `cat a; git log --format=%s; cat '${source}/.env' 2> /dev/null || echo hidden`)
+      ).toBe("a\nfirst\nhidden\n")
+      expect(workspace.isolation.reachable).toContainEqual(expect.stringMatching(/objects: below what commands reach$/))
+    },
+    { hide }
+  )
+})

@@ -135,6 +135,29 @@ test("V3 the promise entry type-checks in full, and runs, where Effect is not in
   expect(refused.stderr).toMatch(/^The .*\. [A-Z].*\.\n$/)
 }, 120_000)
 
+test("V3 P4 without Effect every provider opens, works, and finds lines in its own thread", () => {
+  const script = `
+import { open } from "coppice/promise"
+for (const workspaces of ["layerfs", "git-worktree"]) {
+  const coppice = await open({ store: process.argv[3] + workspaces, workspaces })
+  const branch = await coppice.workspaces.fork(await coppice.workspaces.importDirectory(process.argv[2]))
+  const workspace = await coppice.workspaces.open(branch)
+  const inside = await workspace.grep(/value = 40/)
+  await workspace.write("more.txt", "value = 40")
+  await workspace.checkpoint("more")
+  const { matches } = await coppice.workspaces.grepAt(branch, /value = 40/)
+  console.log(workspaces, inside.length, matches.length, (await workspace.exec(["cat", "more.txt"])).stdout.text)
+  await coppice.close()
+}
+`
+  writeFileSync(join(bare, "providers.mjs"), script)
+  const ran = spawnSync(process.execPath, ["providers.mjs", join(app, "source"), join(bare, "store-of-")], {
+    cwd: bare,
+    encoding: "utf8"
+  })
+  expect(ran).toMatchObject({ status: 0, stdout: "layerfs 1 2 value = 40\ngit-worktree 1 2 value = 40\n", stderr: "" })
+}, 120_000)
+
 test("V3 no declaration that the promise entry reaches names Effect, and no code of it asks for Effect", () => {
   const dist = join(bare, "node_modules", "coppice", "dist")
   const { files, packages } = declarations(join(dist, "types", "src", "promise.d.ts"))

@@ -224,6 +224,18 @@ describe("mount paths", () => {
     expect(fs.readdirSync(empty)).toEqual([])
     expect(fs.existsSync(`/tmp/${probe}`)).toBe(false)
   })
+
+  it("W17 a path in the workspace that is asked to be hidden or read-only is said to be neither", async () => {
+    const { provider, commit, root } = await shared()
+    const mountPath = join(root, "source")
+    write(mountPath, { f: "of the machine" })
+    const options = { mountPath, hide: [join(mountPath, "f")], readOnlyPaths: [mountPath] }
+    await using(provider, await forkOf(provider, commit), options, async (workspace) => {
+      expect(await shell(workspace, "cat f; echo x > f; cat f")).toBe("fx\n")
+      for (const said of [/f: the workspace's own copy of it$/, /source: in the workspace, where it can be written$/])
+        expect(workspace.isolation.reachable).toContainEqual(expect.stringMatching(said))
+    })
+  })
 })
 
 describe("the plan and the read-back", () => {

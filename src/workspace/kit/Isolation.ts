@@ -197,6 +197,16 @@ export const planIsolation = (input: IsolationInput): Protected => {
   const agent = process.env["SSH_AUTH_SOCK"]
   if (agent !== undefined && agent !== "") mask(agent, "ssh agent")
 
+  // What lies below a masked directory is not there to be mounted over; what commands reach there is bound over the mask.
+  for (const kind of [directories, files]) {
+    for (const at of kind) {
+      if (![...directories].some((masked) => isBelow(at, masked))) continue
+      kind.delete(at)
+      if (input.reach.some(({ path: open }) => at === open || isBelow(at, open)))
+        reachable.push(`${show(at).path}: below what commands reach`)
+    }
+  }
+
   const readOnlyMounts: Flagged[] = []
   for (const mount of mounts.values()) {
     if (mount.readOnly || mount.type === "proc") continue
@@ -216,6 +226,8 @@ export const planIsolation = (input: IsolationInput): Protected => {
   }
   const keepFromTmp = input.readOnlyPaths.flatMap((at) => {
     const real = realPath(at)
+    if (real !== undefined && (real === input.workspacePath || isBelow(real, input.workspacePath)))
+      reachable.push(`${at}: in the workspace, where it can be written`)
     return real !== undefined && isBelow(real, "/tmp") && isDirectory(real) ? [flagged(real)] : []
   })
 
