@@ -30,7 +30,8 @@ const cancelled = (reason: unknown): Failure => {
     _tag: "Cancelled",
     code: "CANCELLED",
     message: "The call was cancelled.",
-    remedy: "What it had acknowledged stays; call again to go on."
+    remedy:
+      "What it had acknowledged stays. A call that writes may have taken effect just before it ended: `findOperation` tells, when it was given an `operationId`. Call again to go on."
   })
   // The name that other cancelled calls of the platform have, so that a host's own handling finds it.
   Object.defineProperty(error, "name", { value: "AbortError" })

@@ -137,6 +137,7 @@ export class ImportRefused extends Schema.TaggedError<ImportRefused>()("ImportRe
     "notADirectory",
     "storeInside",
     "insideStore",
+    "notFiles",
     "unreadable",
     "changing",
     "cancelled",

@@ -45,3 +45,18 @@ test("V3 L7 L9 L13 all of its snippets are one program", () => {
     "true n n"
   ])
 }, 120_000)
+
+test("V3 W4 W8 W12 W16 the workspaces guide is one program, and prints what it says", () => {
+  const snippets = snippetsOf("workspaces.md")
+  const printed = run("workspaces", snippets.join("\n")).trim().split("\n")
+  expect(snippets.length).toBe(5)
+  const said = /^It prints `(.*?)`/m.exec(readFileSync(join(root, "docs/guides/workspaces.md"), "utf8"))?.[1]
+  expect(printed).toEqual([
+    said,
+    "[ 'added build', 'added build/limit.js', 'modified src/limit.js' ]",
+    "committed 0",
+    "0 unchanged 3",
+    "[ '?? .gitignore', '?? notes.txt', '?? src/' ] 1",
+    "kept 8"
+  ])
+}, 120_000)

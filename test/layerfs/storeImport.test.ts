@@ -162,6 +162,14 @@ describe("import", () => {
     expect(readdirSync(source)).toEqual([...before, "nested"].sort())
   })
 
+  it("W13 C17 what is a view of the kernel's is refused at once, and nothing of it is read or stored", async () => {
+    const fs = await provider(scratch())
+    for (const source of ["/proc", "/proc/self", "/sys"]) {
+      expect(await failure(fs.importDirectory({ source }))).toMatchObject({ _tag: "ImportRefused", reason: "notFiles" })
+    }
+    expect(await run(fs.stats)).toMatchObject({ commits: 0, objects: 0 })
+  })
+
   it("W13 an empty directory is a tree like any other", async () => {
     const source = scratch()
     const fs = await provider(join(scratch(), "s"))

@@ -31,8 +31,8 @@ const messages: Readonly<Record<PathError["reason"], readonly [string, string]>>
   notEmpty: ["The directory at this path is not empty.", "Remove what is in it first, or give another path."],
   loop: ["The links on this path lead in a circle, or are more than 40.", "Give the path that they stand for."],
   invalid: [
-    "This path cannot be used for that.",
-    "Give a relative path below the root of at most 4,095 bytes, in names of 1 to 255."
+    "This path, or what was given along with it, cannot be used for that.",
+    "Give a relative path below the root of at most 4,095 bytes, in names of 1 to 255, and bytes, offsets and operations as the call declares them."
   ],
   invalidMode: ["This is no file mode.", "Give permission bits from 0 to 0o7777."],
   renameDirectory: ["This directory cannot be renamed in place.", "Use move or copy, or open with ownDirs."],

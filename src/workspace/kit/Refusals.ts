@@ -5,8 +5,9 @@ import { HeadMoved, OperationUsed, RefNotFound } from "../WorkspaceError.ts"
 
 export const refNotFound = (ref: string): RefNotFound =>
   new RefNotFound({
-    message: "No project, layer, branch, commit or workspace of this store has this id.",
-    remedy: "Use an id that this store returned.",
+    message: "Nothing of this store that the call takes has this id.",
+    remedy:
+      "Give the id of a layer, branch or commit where a state is meant, and that of a branch where it is to change.",
     ref
   })
 
