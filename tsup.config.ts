@@ -24,6 +24,7 @@ const lazyServer = (outDir: string): Options => ({
   outDir,
   splitting: false,
   sourcemap: false,
+  minify: true,
   clean: false
 })
 

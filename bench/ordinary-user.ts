@@ -29,6 +29,7 @@ const installBuild = async (
     platform: "node",
     format: "esm",
     target: "node22",
+    minify: true,
     define: { __COPPICE_CRASH_POINTS__: "false" },
     logLevel: "error"
   })
@@ -46,14 +47,25 @@ export const fuseForAll = (node: string): readonly string[] => {
   return ["unshare", "--mount", "sh", "-ec", `mount --bind "$0" /dev/fuse; exec "$@"`, node]
 }
 
-/** Measures as an ordinary user. Needs root, `setpriv`, and a tree that everybody may read. */
-export const readyAsOrdinaryUser = async (input: {
+interface BuildInput {
   readonly root: string
   readonly scratch: string
   readonly tree: string
   readonly rounds: number
   readonly way?: Way
-}): Promise<ReadySamples> => {
+}
+
+/** Measures as whoever runs this, from a build: a program that is waited for loads slower from its sources. */
+export const readyOfBuild = async (input: BuildInput): Promise<ReadySamples> => {
+  const way = input.way ?? "overlay"
+  const { node, program } = await installBuild(input.root, join(input.scratch, `build-own-${way}`))
+  const run = [program, input.tree, join(input.scratch, `store-own-${way}`), String(input.rounds), way]
+  const { stdout } = await promisify(execFile)(node, run, { maxBuffer: 64 * 1024 * 1024 })
+  return JSON.parse(stdout) as ReadySamples
+}
+
+/** Measures as an ordinary user. Needs root, `setpriv`, and a tree that everybody may read. */
+export const readyAsOrdinaryUser = async (input: BuildInput): Promise<ReadySamples> => {
   const way = input.way ?? "overlay"
   const { node, program } = await installBuild(input.root, join(input.scratch, `build-${way}`))
   const uid = freeUserId()

@@ -12,7 +12,7 @@ import { insideIds, insideRows } from "./inside.ts"
 import { lazyIds, lazyRows } from "./lazy.ts"
 import type { BenchOptions } from "./main.ts"
 import { command, withScratch } from "./measure.ts"
-import { readyAsOrdinaryUser } from "./ordinary-user.ts"
+import { readyAsOrdinaryUser, readyOfBuild } from "./ordinary-user.ts"
 import { parallelRow } from "./parallel.ts"
 import { withProvider, withStore } from "./provider.ts"
 import { measureReady, poolFull } from "./ready.ts"
@@ -61,16 +61,10 @@ const served = "base served from the store and never written out"
 /** As root by a thread, as an ordinary user by a process, which stands ready in the third row. */
 const readyLazyRows = async (
   at: { readonly root: string; readonly scratch: string; readonly tree: string },
-  store: string,
   row: (id: string, measure: () => Promise<Row>) => Promise<void>
 ): Promise<void> => {
   const [asRoot, asUser, pooled] = readyLazyIds
-  await row(asRoot, () =>
-    withStore(store, async (provider) => {
-      const { commit } = await Effect.runPromise(provider.importDirectory({ source: at.tree }))
-      return readyRow(asRoot, await measureReady(provider, commit, at.tree, rounds, undefined, "lazy"), served)
-    })
-  )
+  await row(asRoot, async () => readyRow(asRoot, await readyOfBuild({ ...at, rounds, way: "lazy" }), served))
   for (const [id, way] of [
     [asUser, "lazy"],
     [pooled, "pool"]
@@ -128,8 +122,7 @@ export const run = (options: BenchOptions): Promise<AreaResult> =>
       }
       if (size === "100k") await row("ready.pool.100k", () => poolRow(join(place, "store"), source))
       if (lazy.some(wanted)) {
-        if (isRoot)
-          await readyLazyRows({ root: options.root, scratch: place, tree: source }, join(place, "store-lazy"), row)
+        if (isRoot) await readyLazyRows({ root: options.root, scratch: place, tree: source }, row)
         else for (const id of lazy) skip(id, "started as an ordinary user")
       }
       if (isRoot) {
