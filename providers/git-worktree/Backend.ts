@@ -193,13 +193,15 @@ class Backend {
   async #keepFirst(input: KeepInput): Promise<number> {
     const { snapshot, signal } = input
     const repository = await repositoryOf(input.tree, this.#options)
-    const made = { flush: this.#flush, signal }
+    let copied = 0
+    const made = { flush: this.#flush, signal, onProgress: (bytes: number) => input.onProgress(0, (copied = bytes)) }
     const project = await makeProject(this.#projects, snapshot.project, repository, made)
     const found = repository ?? { ...(await this.#ownOf(project)) }
     const entry = await sourceState(found)
     const indexMtime = secondsOf(join(found.gitDir, "index"))
-    await keepStaged(project, entry, found.gitDir, this.#flush)
-    return keepState(project, input, { flush: this.#flush, entry, indexMtime })
+    await keepStaged(project, entry, found.gitDir, { flush: this.#flush, signal })
+    const onProgress: KeepInput["onProgress"] = (files, bytes) => input.onProgress(files, copied + bytes)
+    return keepState(project, { ...input, onProgress }, { flush: this.#flush, entry, indexMtime })
   }
 
   async #ownOf({ commonDir, base, algorithm, objects }: Project): Promise<Repository> {
@@ -209,11 +211,11 @@ class Backend {
   async #keepNext(input: KeepInput): Promise<number> {
     const project = this.#project(input.snapshot)
     const record = this.#worktreeAt(input.tree)
-    const entry = record === undefined ? null : await this.#keepEntry(project, record)
+    const entry = record === undefined ? null : await this.#keepEntry(project, record, input.signal)
     const options = { flush: this.#flush, entry, indexMtime: 0 }
     const name = `states-${project.id}`
     const bytes = await this.#locks.shared(name, input.signal, () => keepState(project, input, options))
-    if (hasManyPacks(project)) await this.#locks.ifFree(name, () => gatherPacks(project, this.#flush))
+    if (hasManyPacks(project)) await this.#locks.ifFree(name, () => gatherPacks(project, this.#flush, input.signal))
     return bytes
   }
 
@@ -222,11 +224,12 @@ class Backend {
   }
 
   /** Where git stands in a worktree, with every object of it kept. Null: as before, because it is no repository any more. */
-  async #keepEntry(project: Project, record: WorktreeRecord): Promise<GitState | null> {
+  async #keepEntry(project: Project, record: WorktreeRecord, signal: AbortSignal): Promise<GitState | null> {
     const [{ directory }] = this.#placesOf(record) as readonly [GitPlace]
     const state = readGitDirectory(directory, project.algorithm)
     if (state === undefined || (await isOtherKind(project, directory))) return null
-    await this.#locks.alone(`inside-${project.id}`, undefined, () => keepObjects(project, directory, this.#flush))
+    const options = { flush: this.#flush, signal }
+    await this.#locks.alone(`inside-${project.id}`, signal, () => keepObjects(project, directory, options))
     return state
   }
 

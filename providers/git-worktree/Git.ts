@@ -47,6 +47,8 @@ export interface GitOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly settings?: readonly string[]
   readonly signal?: AbortSignal
+  /** Called whenever it says something on stderr: where it was asked to tell how far it is, a sign of life. */
+  readonly onSaid?: () => void
 }
 
 export interface RunningGit {
@@ -57,12 +59,15 @@ export interface RunningGit {
   readonly stop: () => void
 }
 
-/** A command's own first line, without what it names of this machine. */
-const firstLine = (stderr: string): string =>
-  (stderr.split("\n").find((line) => line.trim() !== "") ?? "").replace(/'?\/[^\s':]+'?/g, "…").slice(0, 200)
+/** Why a command failed, in its own words, without what it names of this machine; else how it ended. */
+const reasonOf = (stderr: string, ending: string): string => {
+  const lines = stderr.split(/[\r\n]/).filter((line) => line.trim() !== "")
+  const said = lines.find((line) => /^(?:fatal|error): /.test(line)) ?? lines[0] ?? ending
+  return said.replace(/'?\/[^\s':]+'?/g, "…").slice(0, 200)
+}
 
 /** What a failed command comes to. A full disk is told as such. */
-const gitFailed = (command: string, stderr: string): Unavailable | FileSystemFailure =>
+const gitFailed = (command: string, stderr: string, ending: string): Unavailable | FileSystemFailure =>
   /No space left on device|Disk quota exceeded|Out of diskspace/.test(stderr)
     ? new FileSystemFailure({
         message: `git ${command} found no room on the disk.`,
@@ -71,10 +76,10 @@ const gitFailed = (command: string, stderr: string): Unavailable | FileSystemFai
         syscallCode: "ENOSPC"
       })
     : new Unavailable({
-        message: `git ${command} failed: ${firstLine(stderr)}`,
+        message: `git ${command} failed: ${reasonOf(stderr, ending)}`,
         remedy: "Look at what git says, put it right, then repeat the same call; nothing was half done.",
         what: `git ${command}`,
-        missing: [firstLine(stderr)]
+        missing: [reasonOf(stderr, ending)]
       })
 
 const missing = (): Unavailable =>
@@ -104,6 +109,7 @@ export const startGit = (args: readonly string[], options: GitOptions = {}): Run
   let stderr = ""
   child.stderr.setEncoding("latin1").on("data", (text: string) => {
     if (stderr.length < 65_536) stderr += text
+    options.onSaid?.()
   })
   // Who reads or writes learns of the end by `ended`.
   child.stdin.on("error", () => {})
@@ -112,7 +118,11 @@ export const startGit = (args: readonly string[], options: GitOptions = {}): Run
     child.on("error", (error: NodeJS.ErrnoException) =>
       reject(error.code === "ENOENT" || error.code === "EACCES" ? missing() : error)
     )
-    child.on("close", (code) => (code === 0 ? resolve(stderr) : reject(gitFailed(args[0] ?? "", stderr))))
+    child.on("close", (code, signal) => {
+      const ending = signal === null ? `it ended with exit code ${code}` : `it was ended by ${signal}`
+      if (code === 0) resolve(stderr)
+      else reject(gitFailed(args[0] ?? "", stderr, ending))
+    })
   })
   ended.catch(() => {})
   return { stdin: child.stdin, stdout: child.stdout, ended, stop: () => void child.kill("SIGKILL") }
@@ -156,20 +166,28 @@ export const ask = async (
   }
 }
 
-/** The output of one command as the input of another. */
+/** The output of one command as the input of another. Answers its bytes. When both fail, the one that failed first is told. */
 export const pipeGit = async (
   from: { readonly args: readonly string[]; readonly options: GitOptions; readonly input: string },
-  into: { readonly args: readonly string[]; readonly options: GitOptions }
-): Promise<void> => {
+  into: { readonly args: readonly string[]; readonly options: GitOptions },
+  onBytes?: (bytes: number) => void
+): Promise<number> => {
   const source = startGit(from.args, from.options)
   const target = startGit(into.args, into.options)
   target.stdout.resume()
   source.stdin.end(from.input)
+  let bytes = 0
   try {
-    for await (const part of source.stdout) if (!(await send(target.stdin, part as Buffer))) break
+    for await (const part of source.stdout) {
+      // It reads no more: why is told by its end. The other one fails only because nobody reads it.
+      if (!(await send(target.stdin, part as Buffer))) await target.ended
+      bytes += (part as Buffer).length
+      onBytes?.(bytes)
+    }
     await source.ended
     target.stdin.end()
     await target.ended
+    return bytes
   } catch (error) {
     target.stop()
     source.stop()

@@ -132,15 +132,22 @@ const putAside = (project: Project, workspace: string, { name, directory }: GitP
   renameSync(directory, join(other, `${workspace}.${name === "" ? "own" : name.replaceAll("/", "-")}`))
 }
 
+interface TakeOptions {
+  readonly flush: boolean
+  readonly signal?: AbortSignal
+}
+
+const signalOf = ({ signal }: TakeOptions): Pick<GitOptions, "signal"> => (signal === undefined ? {} : { signal })
+
 /** Takes over whatever objects lie in a git directory of a workspace and in no repository of ours or the user's. Alone in the project. */
-export const keepObjects = async (project: Project, gitDirectory: string, flush: boolean): Promise<void> => {
+export const keepObjects = async (project: Project, gitDirectory: string, options: TakeOptions): Promise<void> => {
   const objects = join(gitDirectory, "objects")
   const ids = (await objectsIn(project, objects)).filter((id) => isOurs(project, id))
   if (ids.length === 0) return
   await openInside(project)
   const wanted = await lacking(ids, { gitDir: project.inside })
   if (wanted.length === 0) return
-  await takeOver(project, gitDirectory, wanted, flush)
+  await takeOver(project, gitDirectory, wanted, options)
   crashPoint("gitWorktree.keep.inside")
 }
 
@@ -149,9 +156,9 @@ const takeOver = async (
   project: Project,
   gitDirectory: string,
   ids: readonly string[],
-  flush: boolean
+  how: TakeOptions
 ): Promise<void> => {
-  const options = objectsOf(project, gitDirectory)
+  const options = { ...objectsOf(project, gitDirectory), ...signalOf(how) }
   try {
     await pipeGit(
       {
@@ -159,14 +166,17 @@ const takeOver = async (
         options,
         input: `${ids.join("\n")}\n`
       },
-      { args: ["index-pack", "--stdin"], options: { gitDir: project.inside, settings: flushed(flush) } }
+      {
+        args: ["index-pack", "--stdin"],
+        options: { gitDir: project.inside, settings: flushed(how.flush), ...signalOf(how) }
+      }
     )
   } catch (error) {
     if (!(error instanceof Unavailable) || error.what !== "git pack-objects") throw error
     if (ids.length > 1) {
       const half = ids.length >> 1
-      await takeOver(project, gitDirectory, ids.slice(0, half), flush)
-      await takeOver(project, gitDirectory, ids.slice(half), flush)
+      await takeOver(project, gitDirectory, ids.slice(0, half), how)
+      await takeOver(project, gitDirectory, ids.slice(half), how)
     } else if (await canBeRead(ids[0]!, options)) throw error
   }
 }
@@ -181,7 +191,7 @@ export const keepStaged = async (
   project: Project,
   state: GitState,
   sourceGitDir: string,
-  flush: boolean
+  options: TakeOptions
 ): Promise<void> => {
   const wanted = await lacking(indexIds(state.index ?? []), { gitDir: project.states })
   const there = new Set(await lacking(wanted, { gitDir: sourceGitDir }))
@@ -191,10 +201,13 @@ export const keepStaged = async (
   await pipeGit(
     {
       args: ["pack-objects", "--stdout", "-q", "--delta-base-offset"],
-      options: { gitDir: sourceGitDir },
+      options: { gitDir: sourceGitDir, ...signalOf(options) },
       input: `${staged.join("\n")}\n`
     },
-    { args: ["index-pack", "--stdin"], options: { gitDir: project.inside, settings: flushed(flush) } }
+    {
+      args: ["index-pack", "--stdin"],
+      options: { gitDir: project.inside, settings: flushed(options.flush), ...signalOf(options) }
+    }
   )
 }
 
@@ -252,7 +265,7 @@ export const keepWhatIsLeft = async (
     if (await isOtherKind(project, place.directory)) putAside(project, workspace, place)
     else known.push(place)
   }
-  for (const { directory } of known) await keepObjects(project, directory, flush)
+  for (const { directory } of known) await keepObjects(project, directory, { flush })
   if (!existsSync(project.inside)) return
   const names = new Map(known.flatMap((place) => [...namesOf(project, `refs/coppice/inside/${workspace}`, place)]))
   const ids = [...new Set(names.values())]

@@ -48,16 +48,31 @@ export const projectsIn = (projects: string): readonly Project[] =>
     return project === undefined ? [] : [project]
   })
 
+interface ProjectOptions {
+  readonly flush: boolean
+  readonly signal: AbortSignal
+  /** Bytes of the user's history that were copied; called also while there are no more. */
+  readonly onProgress: (bytes: number) => void
+}
+
 /** Packs of theirs, which no object of ours is borrowed from, hold the commit with its files and without what was before it. */
-const copyBase = (repository: Repository, states: string, flush: boolean, signal: AbortSignal): Promise<void> => {
+const copyBase = async (
+  repository: Repository,
+  states: string,
+  { flush, signal, onProgress }: ProjectOptions
+): Promise<void> => {
   writeFileSync(join(states, "shallow"), `${repository.head}\n`)
-  return pipeGit(
+  let copied = 0
+  // Both are silent for long where the history is large, before the first byte and after the last: what they say then is that they live.
+  const onSaid = (): void => onProgress(copied)
+  await pipeGit(
     {
-      args: ["pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset"],
-      options: { gitDir: repository.gitDir, signal },
+      args: ["pack-objects", "--revs", "--stdout", "--progress", "--delta-base-offset"],
+      options: { gitDir: repository.gitDir, signal, onSaid },
       input: `--shallow ${repository.head}\n${repository.head}\n`
     },
-    { args: ["index-pack", "--stdin"], options: { gitDir: states, signal, settings: flushed(flush) } }
+    { args: ["index-pack", "--stdin", "-v"], options: { gitDir: states, signal, settings: flushed(flush), onSaid } },
+    (bytes) => onProgress((copied = bytes))
   )
 }
 
@@ -89,7 +104,7 @@ export const makeProject = async (
   projects: string,
   id: string,
   source: Repository | null,
-  options: { readonly flush: boolean; readonly signal: AbortSignal }
+  options: ProjectOptions
 ): Promise<Project> => {
   const fresh = join(projects, `.new-${newId("project")}`)
   try {
@@ -97,7 +112,7 @@ export const makeProject = async (
     const states = join(fresh, "states.git")
     const repository = source ?? (await makeOwn(fresh, join(projects, id)))
     await initialise(states, repository.algorithm)
-    await copyBase(repository, states, options.flush, options.signal)
+    await copyBase(repository, states, options)
     await git(["update-ref", "refs/coppice/base", repository.head], {
       gitDir: states,
       settings: flushed(options.flush)

@@ -233,8 +233,8 @@ const packsOf = ({ states }: Project): readonly string[] =>
 export const hasManyPacks = (project: Project): boolean => packsOf(project).length > manyPacks
 
 /** Fewer, larger packs; nothing is dropped. */
-export const gatherPacks = (project: Project, flush: boolean): Promise<Buffer> =>
-  git(["repack", "--geometric=2", "-d", "-q"], { gitDir: project.states, settings: flushed(flush) })
+export const gatherPacks = (project: Project, flush: boolean, signal: AbortSignal): Promise<Buffer> =>
+  git(["repack", "--geometric=2", "-d", "-q"], { gitDir: project.states, settings: flushed(flush), signal })
 
 /** Frees what no state needs, and what killed processes left. Alone in the project. */
 export const tidy = async (project: Project, flush: boolean): Promise<void> => {

@@ -31,12 +31,24 @@ interface View {
   readonly below?: string
 }
 
+/** A layer on its way, which several openings may wait for. */
+interface Making {
+  /** False when it is too large. */
+  readonly done: Promise<boolean>
+  /** Stops the work, when nobody waits for it any more. */
+  readonly stop: AbortController
+  waiting: number
+}
+
+/** For work that nobody may give up. */
+const kept = new AbortController().signal
+
 export class DiskLayers implements LayerCache {
   readonly #store: LayerStorePort
   readonly #files: LayerFiles
   readonly #leases: LayerLeases
   readonly #trim: LayerTrim
-  readonly #making = new Map<string, Promise<boolean>>()
+  readonly #making = new Map<string, Making>()
 
   constructor(store: LayerStorePort, limit: number | null) {
     this.#store = store
@@ -45,7 +57,7 @@ export class DiskLayers implements LayerCache {
     this.#trim = new LayerTrim({ store, files: this.#files, leases: this.#leases, limit })
   }
 
-  async ensure(commit: string): Promise<HeldLowers> {
+  async ensure(commit: string, signal: AbortSignal): Promise<HeldLowers> {
     const row = await this.#row(commit)
     let near = true
     for (;;) {
@@ -54,7 +66,7 @@ export class DiskLayers implements LayerCache {
       const release = await this.#leases.hold(view.names)
       try {
         // A delta that would be too large is not made: then the commit gets a tree of its own.
-        near = await this.#complete(commit, view)
+        near = await this.#complete(commit, view, signal)
         if (near && this.#files.available(view.names)) {
           this.#files.touch(view.names)
           return { directory: this.#files.cache, names: view.names, release }
@@ -83,7 +95,7 @@ export class DiskLayers implements LayerCache {
       const of = commitOfDelta(names[at]!) ?? (await this.#commitOfBase(names[at]!, commit))
       if (of === undefined || (await this.#store.resolve(of)) === undefined) return
       const view = { names: names.slice(at), ...(below === undefined ? {} : { below }) }
-      await this.#complete(of, view, Number.MAX_SAFE_INTEGER)
+      await this.#complete(of, view, kept, Number.MAX_SAFE_INTEGER)
       below = of
     }
   }
@@ -182,21 +194,53 @@ export class DiskLayers implements LayerCache {
   }
 
   /** Makes the first layer of a view when it is not there; whoever asks meanwhile gets the same answer. False when it is too large. */
-  async #complete(commit: string, { names, below }: View, limit = maxDeltaEntries): Promise<boolean> {
+  async #complete(commit: string, view: View, signal: AbortSignal, limit = maxDeltaEntries): Promise<boolean> {
+    const [name] = view.names as [string]
+    for (;;) {
+      signal.throwIfAborted()
+      if (this.#files.mark(name) !== undefined) return true
+      const making = this.#making.get(name) ?? this.#begin(commit, view, limit)
+      if (!making.stop.signal.aborted) return this.#waitFor(making, signal)
+      // Nobody waited for that one any more: another can begin when it is taken back.
+      await making.done.catch(() => undefined)
+    }
+  }
+
+  #begin(commit: string, { names, below }: View, limit: number): Making {
     const [name, ...lower] = names as [string, ...string[]]
-    if (this.#files.mark(name) !== undefined) return true
+    const stop = new AbortController()
     const write = async (made: string): Promise<boolean> => {
-      if (below !== undefined) return this.#store.materialiseDelta(commit, below, made, limit)
-      await this.#store.materialise(commit, made, null)
+      if (below !== undefined) return this.#store.materialiseDelta(commit, below, made, limit, stop.signal)
+      await this.#store.materialise(commit, made, null, stop.signal)
       return true
     }
-    const running = this.#making.get(name) ?? this.#files.make(name, lower, commit, write)
-    this.#making.set(name, running)
-    try {
-      return await running
-    } finally {
+    const done = this.#files.make(name, lower, commit, write).finally(() => {
       this.#making.delete(name)
       this.trim()
+    })
+    const making = { done, stop, waiting: 0 }
+    this.#making.set(name, making)
+    return making
+  }
+
+  async #waitFor(making: Making, signal: AbortSignal): Promise<boolean> {
+    making.waiting += 1
+    let leave: (() => void) | undefined
+    const left = new Promise<"left">((resolve) => {
+      leave = () => resolve("left")
+      signal.addEventListener("abort", leave)
+    })
+    try {
+      const ended = await Promise.race([making.done, left])
+      if (ended !== "left") return ended
+    } finally {
+      signal.removeEventListener("abort", leave!)
+      making.waiting -= 1
     }
+    if (making.waiting === 0) {
+      making.stop.abort()
+      await making.done.catch(() => undefined)
+    }
+    throw signal.reason
   }
 }

@@ -1,7 +1,7 @@
 /**
  * Writes a planned tree as a directory: content, modes, links, hard links, nanosecond mtimes, holes.
  * Promise: every object is checked before a byte of it is written; a damaged one ends the call with nothing left at the
- * target; nothing is written outside the target. Rules: L10, L15, W3 (export), W14; C18, C20.
+ * target, and so does whoever gives up waiting; nothing is written outside the target. Rules: L10, L15, W3 (export), W14; C18, C20.
  *
  * The bytes go to GNU tar: see TarStream.ts for why. Directories, links and large files go to one process, the small files of a
  * large tree to several (TarParts.ts).
@@ -11,6 +11,7 @@ import { availableParallelism } from "node:os"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { compare, type TreePath } from "../../src/base/PathBytes.ts"
 import { claimFile, claimTarget } from "../../src/workspace/kit/ClaimTarget.ts"
+import { breathing, stillWanted } from "../../src/workspace/kit/Question.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { segmentBytes, segmentsOf } from "./FileContent.ts"
 import { GroupFiles } from "./GroupFiles.ts"
@@ -49,6 +50,7 @@ export interface MaterialiseContext {
   readonly reader: ObjectReader
   readonly directories: Pick<StoreDirectories, "packs" | "work">
   readonly progress: (progress: Progress) => void
+  readonly cancelled: () => boolean
   readonly phase: "materialise" | "export"
 }
 
@@ -58,7 +60,7 @@ export const materialise = async (
   planned: Plan,
   target: TreePath
 ): Promise<{ files: number; bytes: number }> => {
-  const { reader, directories, phase } = context
+  const { reader, directories, phase, cancelled } = context
   const placed = inPackOrder(planned.files, reader)
   const directory = Buffer.from(target, "latin1")
   const undo = claimTarget(directory)
@@ -69,21 +71,25 @@ export const materialise = async (
       ? new TarParts({ target, work: directories.work, instead: (entries) => tar.write(entries) })
       : undefined
   const groups = new GroupFiles(directories.packs)
+  const breathe = breathing(cancelled)
   try {
     crashPoint("layerfs.materialise.begun")
     for (const entry of planned.directories) await tar.write(tarHeader(entry))
     await tar.drain()
-    const write = parts === undefined ? writeInto(tar, reader) : writeBeside(tar, parts, new PackOrder(reader, groups))
+    const sink = wantedSink(tar, cancelled)
+    const write =
+      parts === undefined ? writeInto(sink, reader) : writeBeside(sink, parts, new PackOrder(reader, groups))
     let files = 0
     let bytes = 0
     for (const one of placed) {
-      const written = write(one)
+      const written = write(one) ?? breathe()
       if (written !== undefined) await written
       files += 1
       bytes += one.file.size
       context.progress({ phase, files, bytes, totalFiles: planned.files.length, totalBytes: planned.bytes })
     }
     await parts?.end()
+    stillWanted(cancelled)
     for (const link of planned.links) await tar.write(tarHeader(link))
     await tar.drain()
     crashPoint("layerfs.materialise.written")
@@ -100,19 +106,18 @@ export const materialise = async (
 
 /** Writes the commit as one archive at `target` (absolute path, byte string). Throws `ExportRefused`, `ObjectDamaged`. */
 export const exportTar = async (
-  context: Pick<MaterialiseContext, "reader" | "progress"> & { readonly cancelled: () => boolean },
+  context: Omit<MaterialiseContext, "directories" | "phase">,
   planned: Plan,
   target: TreePath
 ): Promise<{ files: number; bytes: number }> => {
-  const { reader } = context
+  const { reader, cancelled } = context
   const { descriptor, undo } = claimFile(Buffer.from(target, "latin1"))
   const tar = new TarFile(descriptor)
-  const write = writeInto(tar, reader)
+  const write = writeInto(wantedSink(tar, cancelled), reader)
   const placed = new Map(inPackOrder(planned.files, reader).map((one) => [one.file.path, one]))
   let files = 0
   let bytes = 0
   const writeFile = async (path: TreePath, contentOf: TreePath): Promise<void> => {
-    if (context.cancelled()) throw new Error("The export was cancelled")
     const { file, place } = placed.get(contentOf)!
     await write({ file: { ...file, path }, place })
     files += 1
@@ -164,6 +169,14 @@ const depthFirst = (path: TreePath): string => (path === "." ? "" : path.replace
 /** Where the entries of an archive go. */
 type Sink = Pick<TarFile, "write">
 
+/** Takes nothing more once the call is cancelled: a large file is written in many steps. */
+const wantedSink = (tar: Sink, cancelled: () => boolean): Sink => ({
+  write: (bytes) => {
+    stillWanted(cancelled)
+    return tar.write(bytes)
+  }
+})
+
 type Write = (one: PlacedFile) => Promise<void> | undefined
 
 const isOneObject = (one: PlacedFile): one is PlacedFile & { readonly place: Place } =>
@@ -190,7 +203,7 @@ const writeInto =
   }
 
 /** Small files by tars of their own. Waits only where there is something to wait for: ten thousand times are a while. */
-const writeBeside = (tar: TarProcess, parts: TarParts, order: PackOrder): Write => {
+const writeBeside = (tar: Sink, parts: TarParts, order: PackOrder): Write => {
   const take = ({ file, place }: PlacedFile): Promise<void> | undefined => {
     if (place === undefined || file.size > inlineLimit) {
       return writeLarge(tar, place === undefined ? nowhere : order.startingAt(file.id, place), file)

@@ -210,7 +210,11 @@ const makeProvider = (
       ),
 
     exportDirectory: (ref, target, options = {}) =>
-      call("materialise", { commit: ref, target: fromInput(target), phase: "export" }, progressTo(options.onProgress)),
+      cancellable(
+        "materialise",
+        { commit: ref, target: fromInput(target), phase: "export" },
+        progressTo(options.onProgress)
+      ),
     exportTar: (ref, target, options = {}) =>
       cancellable("exportTar", { ref, target: absolute(fromInput(target)) }, progressTo(options.onProgress)),
     exportPatch: ({ from, to, paths }) =>

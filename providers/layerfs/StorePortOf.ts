@@ -18,7 +18,13 @@ const orUndefined = async <A>(call: Promise<A>): Promise<A | undefined> => {
 /** With what the layers need besides. */
 export interface LayerStorePort extends StorePort {
   /** Writes what a commit needs above a view of another one. False, and nothing is written, when that is more than `limit` entries. */
-  readonly materialiseDelta: (commit: string, below: string, target: string, limit: number) => Promise<boolean>
+  readonly materialiseDelta: (
+    commit: string,
+    below: string,
+    target: string,
+    limit: number,
+    signal: AbortSignal
+  ) => Promise<boolean>
 }
 
 /** `now` is the caller's clock in milliseconds: it dates commits. */
@@ -33,12 +39,14 @@ export const storePortOf = (store: LayerStore, now: () => number): LayerStorePor
     if (root !== null) return { mode: root.mode, mtimeNs: root.mtimeNs }
     throw new RefNotFound({ message: "The commit has no root.", remedy: "Run verify on the store.", ref: commit })
   },
-  materialise: async (commit, target) => {
-    await store.call("materialise", { commit, target: Buffer.from(target, "utf8").toString("latin1") })
+  materialise: async (commit, target, _workspace, signal) => {
+    await store.call("materialise", { commit, target: Buffer.from(target, "utf8").toString("latin1") }, { signal })
     return {}
   },
-  materialiseDelta: (commit, below, target, limit) =>
-    store.call("materialiseDelta", { commit, below, limit, target: Buffer.from(target, "utf8").toString("latin1") }),
+  materialiseDelta: (commit, below, target, limit, signal) => {
+    const at = Buffer.from(target, "utf8").toString("latin1")
+    return store.call("materialiseDelta", { commit, below, limit, target: at }, { signal })
+  },
   fork: (from, name, operationId) => store.call("fork", { from, name, operationId }),
   checkpoint: (request) => store.call("checkpoint", { ...request, at: now() }),
   grepTexts: (input) => store.call("grepTexts", input),

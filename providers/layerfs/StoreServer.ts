@@ -319,17 +319,17 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
     stats: () => readStats(store.db, store.setup.directories, store.setup.quota),
     verify: (_, { progress }) =>
       verifyStore({ refs, reader, db: store.db, packs: store.setup.directories.packs, progress }),
-    materialise: ({ commit, target, phase }, { progress }) =>
+    materialise: ({ commit, target, phase }, scope) =>
       materialise(
-        { reader, directories: store.setup.directories, progress, phase: phase ?? "materialise" },
+        { reader, directories: store.setup.directories, phase: phase ?? "materialise", ...scope },
         planTree(trees, store.resolve(commit)),
         target
       ),
     exportTar: ({ ref, target }, scope) => exportTar({ reader, ...scope }, planTree(trees, store.resolve(ref)), target),
-    materialiseDelta: async ({ commit, below, target, limit }, { progress }) => {
+    materialiseDelta: async ({ commit, below, target, limit }, scope) => {
       const plan = planDelta(trees, store.resolve(commit), store.resolve(below), limit)
       if (plan === undefined) return false
-      await materialise({ reader, directories: store.setup.directories, progress, phase: "materialise" }, plan, target)
+      await materialise({ reader, directories: store.setup.directories, phase: "materialise", ...scope }, plan, target)
       return true
     },
     putWorkspace: (row) => refs.putWorkspace(row),

@@ -62,7 +62,7 @@ export class DiffPages {
     history: History,
     from: CommitRow,
     to: CommitRow,
-    breathe: () => Promise<void>
+    breathe: () => Promise<void> | undefined
   ): Promise<Moves | null> {
     const key = `${from.root} ${to.root}`
     const known = this.#moves.get(key)

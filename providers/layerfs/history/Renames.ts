@@ -36,7 +36,7 @@ export const exactMoves = async (
   history: Pick<History, "trees">,
   from: Digest,
   to: Digest,
-  breathe: () => Promise<void>
+  breathe: () => Promise<void> | undefined
 ): Promise<Moves | null> => {
   const gone = new Map<string, Set<TreePath>>()
   const added: (readonly [path: TreePath, content: string])[] = []
@@ -102,7 +102,7 @@ export const sourceOf = async (
   path: TreePath,
   file: File,
   lines: readonly string[],
-  breathe: () => Promise<void>
+  breathe: () => Promise<void> | undefined
 ): Promise<{ readonly path: TreePath; readonly file: File } | undefined> => {
   const gone: { readonly path: TreePath; readonly file: File }[] = []
   const same: typeof gone = []

@@ -18,8 +18,11 @@ export interface HeldLowers extends Lowers {
 }
 
 export interface LayerCache {
-  /** The layers of a commit, made when missing. The base directory is materialised from the object store. */
-  readonly ensure: (commit: string) => Promise<HeldLowers>
+  /**
+   * The layers of a commit, made when missing. The base directory is materialised from the object store. Whoever aborts stops waiting; a layer that
+   * somebody else waits for is made all the same, and one that nobody waits for any more is taken back before the call rejects.
+   */
+  readonly ensure: (commit: string, signal: AbortSignal) => Promise<HeldLowers>
   /** True when `ensure` would copy nothing. */
   readonly isCached: (commit: string) => Promise<boolean>
   /**

@@ -69,6 +69,8 @@ export interface TreeRequest {
   readonly project: string
   readonly options: OpenOptions
   readonly at: number
+  /** Of the caller, who may give up waiting: then what was begun is taken back. */
+  readonly signal: AbortSignal
 }
 
 export interface Parts {
@@ -222,10 +224,11 @@ interface OverlayParts {
 /** The layers of a commit; `serve` begins to serve the one that is served. */
 const lowersOf = async (
   { store, below }: OverlayParts,
-  commit: string
+  commit: string,
+  signal: AbortSignal
 ): Promise<HeldLowers & { serve?: () => Promise<ServedLower> }> =>
   "layers" in below
-    ? below.layers.ensure(commit)
+    ? below.layers.ensure(commit, signal)
     : {
         directory: path.join(store.directory, "cache"),
         names: [await below.server.nameOf(commit)],
@@ -242,9 +245,10 @@ export const openOverlay = async (parts: OverlayParts, request: TreeRequest): Pr
   const { place, protect } = await prepare(store, request, wanted.isolated)
   const rootMode = store.rootMode(request.base)
   rootMode.catch(() => undefined)
-  const lowers = await lowersOf(parts, request.base)
+  const lowers = await lowersOf(parts, request.base, request.signal)
   const opened = inWork(store, id, async (work): Promise<OpenTree> => {
     const { mode } = await rootMode
+    request.signal.throwIfAborted()
     const upper = path.join(work, "upper")
     for (const name of ["upper", "work"]) fs.mkdirSync(path.join(work, name), { mode: 0o700 })
     if (projection === "lazy") fs.mkdirSync(servedPlace(work), { mode: 0o700 })
@@ -318,7 +322,7 @@ export const openCopy = async (
   return inWork(store, id, async (work) => {
     const tree = treeOf(work)
     const snapshot = path.join(work, "snapshot")
-    const made = await store.materialise(request.base, tree, id)
+    const made = await store.materialise(request.base, tree, id, request.signal)
     const inPlace = made.staysInPlace === true ? bytesOf(tree) : undefined
     if (inPlace !== undefined && request.options.mountPath !== undefined) {
       throw refuse(
@@ -327,7 +331,7 @@ export const openCopy = async (
         "Leave `mountPath` out."
       )
     }
-    fs.writeFileSync(snapshot, await takeSnapshot(bytesOf(tree)), { mode: 0o600, encoding: "latin1" })
+    fs.writeFileSync(snapshot, await takeSnapshot(bytesOf(tree), request.signal), { mode: 0o600, encoding: "latin1" })
     const common = {
       id,
       projection,

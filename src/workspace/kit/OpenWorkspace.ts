@@ -251,17 +251,20 @@ export class OpenWorkspace {
     const operationId = options.operationId ?? newId("operation")
     const { outcome, fingerprint, skipped, repeats } = await this.#whileFrozen(frozen, () =>
       this.#harvesting((harvest) =>
-        this.#parts.store.checkpoint({
-          branch: this.#branch,
-          expectedHead: this.#head,
-          harvest,
-          message: options.message ?? "",
-          operationId,
-          actor: options.actor ?? this.#actor,
-          keepTimes: options.keepTimes ?? false,
-          live,
-          ...(frozen === undefined ? {} : { quiesced: frozen.processes })
-        })
+        this.#parts.store.checkpoint(
+          {
+            branch: this.#branch,
+            expectedHead: this.#head,
+            harvest,
+            message: options.message ?? "",
+            operationId,
+            actor: options.actor ?? this.#actor,
+            keepTimes: options.keepTimes ?? false,
+            live,
+            ...(frozen === undefined ? {} : { quiesced: frozen.processes })
+          },
+          signal
+        )
       )
     )
     crashPoint("workspace.harvested")
@@ -298,8 +301,9 @@ export class OpenWorkspace {
     })
   }
 
-  async #preview(): Promise<{ readonly changes: readonly Change[]; readonly fingerprint: string }> {
-    return this.#harvesting((harvest) => this.#parts.store.preview(this.#quarantine?.commit ?? this.#head, harvest))
+  async #preview(signal?: AbortSignal): Promise<{ readonly changes: readonly Change[]; readonly fingerprint: string }> {
+    const base = this.#quarantine?.commit ?? this.#head
+    return this.#harvesting((harvest) => this.#parts.store.preview(base, harvest, signal))
   }
 
   /** Ends everything inside; used before a capture that must be quiet, and at the end. */
@@ -485,7 +489,7 @@ export class OpenWorkspace {
           return result
         }),
       start: startProcess,
-      changes: this.#serial(async () => (await this.#preview()).changes),
+      changes: this.#serial(async (signal) => (await this.#preview(signal)).changes),
       checkpoint: (options) => this.#changing((signal) => this.commitHarvest(options, signal)),
       discard: (reason) => this.#changing(() => this.abandon(reason))
     })

@@ -51,8 +51,6 @@ export interface ProjectionParts {
   readonly now: () => number
 }
 
-type Opened = { readonly workspace: OpenWorkspace }
-
 /**
  * Starts nothing and probes nothing before it is asked to. What it starts lives no longer than an open workspace; the store itself
  * outlives it.
@@ -98,7 +96,7 @@ export const makeProjections = (parts: ProjectionParts): Projections => {
     return Sentinels.set([...new Set([...(origin === null ? [] : [origin]), ...named])])
   }
 
-  const openTree = async (branchId: string, options: OpenOptions): Promise<Opened> => {
+  const openTree = async (branchId: string, options: OpenOptions, signal: AbortSignal): Promise<OpenWorkspace> => {
     const branch = await store.branch(branchId)
     if (branch === undefined) {
       throw new RefNotFound({ message: "No branch has this id.", remedy: "Fork one first.", ref: branchId })
@@ -117,7 +115,7 @@ export const makeProjections = (parts: ProjectionParts): Projections => {
     const id = newWorkspaceId()
     beginsHere(id)
     try {
-      return await openAs({ id, branch: branch.id, base, project, options, at }, projection)
+      return await openAs({ id, branch: branch.id, base, project, options, at, signal }, projection)
     } catch (error) {
       endedHere(id)
       throw error
@@ -127,7 +125,7 @@ export const makeProjections = (parts: ProjectionParts): Projections => {
   const belowOf = (projection: "overlay" | "lazy") =>
     projection === "overlay" ? { layers: layers! } : { server: parts.server! }
 
-  const openAs = async (request: TreeRequest, projection: Projection): Promise<Opened> => {
+  const openAs = async (request: TreeRequest, projection: Projection): Promise<OpenWorkspace> => {
     const { branch, base, project, options } = request
     const tree: OpenTree =
       projection === "overlay" || projection === "lazy"
@@ -151,19 +149,25 @@ export const makeProjections = (parts: ProjectionParts): Projections => {
       await workspace.abandon("its own directories could not be made")
       throw error
     }
-    return { workspace }
+    return workspace
   }
 
+  /** An opening can be given up; what came about all the same, in the moment before, is closed too. */
   const acquire = (branch: string, options: OpenOptions): Effect.Effect<OpenWorkspace, never, Scope.Scope> =>
-    Effect.acquireRelease(
-      settle<OpenWorkspace, never>(async () => (await openTree(branch, options)).workspace),
-      (workspace) =>
-        Effect.promise(async () => {
-          await workspace.close().catch(() => undefined)
-          endedHere(workspace.tree.id)
-          layers?.trim()
-        })
-    )
+    Effect.suspend(() => {
+      let opened: OpenWorkspace | undefined
+      const close = Effect.promise(async () => {
+        if (opened === undefined) return
+        await opened.close().catch(() => undefined)
+        endedHere(opened.tree.id)
+        layers?.trim()
+      })
+      const opening = settle<OpenWorkspace, never>(async (signal) => (opened = await openTree(branch, options, signal)))
+      return Effect.andThen(
+        Effect.addFinalizer(() => close),
+        opening.pipe(Effect.onInterrupt(() => close))
+      )
+    })
 
   const open: Projections["open"] = (branch, options = {}) =>
     acquire(branch, options).pipe(Effect.map((workspace): Workspace => workspace.service()))

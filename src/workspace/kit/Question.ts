@@ -78,13 +78,21 @@ const breathMs = 10
 /** The caller that this error is for has gone. */
 class Cancelled extends Error {}
 
-/** Call it between two steps: it waits, when there was no pause for long, until other calls had their turn. Throws when cancelled. */
-export const breathing = (cancelled: () => boolean): (() => Promise<void>) => {
+/** Throws when cancelled. */
+export const stillWanted = (cancelled: () => boolean): void => {
+  if (cancelled()) throw new Cancelled("The call was cancelled")
+}
+
+/**
+ * Call it between two steps: it waits, when there was no pause for long, until other calls had their turn, and rejects when cancelled. Undefined
+ * where there is nothing to wait for.
+ */
+export const breathing = (cancelled: () => boolean): (() => Promise<void> | undefined) => {
   let since = performance.now()
-  return async () => {
-    if (performance.now() - since < breathMs) return
+  const pause = async (): Promise<void> => {
     await setImmediate()
     since = performance.now()
-    if (cancelled()) throw new Cancelled("The call was cancelled")
+    stillWanted(cancelled)
   }
+  return () => (performance.now() - since < breathMs ? undefined : pause())
 }

@@ -12,8 +12,13 @@ import { breathing } from "./Question.ts"
 const seconds = (ns: bigint): number => Number(ns / 1_000n) / 1_000_000
 
 /** `root` is ours alone while it is made. */
-export const restoreMetadata = async (root: TreePath, tree: CommitTree, own: readonly TreePath[]): Promise<void> => {
-  const breathe = breathing(() => false)
+export const restoreMetadata = async (
+  root: TreePath,
+  tree: CommitTree,
+  own: readonly TreePath[],
+  signal: AbortSignal
+): Promise<void> => {
+  const breathe = breathing(() => signal.aborted)
   const at = (path: TreePath): TreePath => (path === "" ? root : join(root, path))
   const isOwn = (path: TreePath): boolean => own.some((name) => path === name || path.startsWith(`${name}/`))
   const entries = tree.entries.filter((entry) => !isOwn(entry.path))

@@ -176,7 +176,7 @@ const namesIfReadable = (path: TreePath): TreePath[] => {
 }
 
 /** The first snapshot of a tree that was just written; gives the event loop a turn between directories. */
-export const takeSnapshot = async (tree: TreePath): Promise<string> => {
+export const takeSnapshot = async (tree: TreePath, signal: AbortSignal): Promise<string> => {
   const writer = new SnapshotWriter()
   const todo: TreePath[] = [""]
   for (let path = todo.pop(); path !== undefined; path = todo.pop()) {
@@ -187,6 +187,7 @@ export const takeSnapshot = async (tree: TreePath): Promise<string> => {
       if (stat.isDirectory()) todo.push(child)
     }
     await new Promise((resolve) => setImmediate(resolve))
+    signal.throwIfAborted()
   }
   return writer.text()
 }

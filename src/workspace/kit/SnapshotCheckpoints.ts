@@ -1,7 +1,7 @@
 /**
  * Commits of a provider that keeps whole states: of open directories, of direct calls, of merges.
  * Promise: what is told of a commit is what was kept; what changes nothing keeps nothing; a head moves only from the value that the caller
- * saw; an operation id answers the same commit. Rules: W4, W8, W10, W11, W19, W22, G75, K2.
+ * saw; an operation id answers the same commit; whoever gives up waiting, before the commit stands, leaves nothing kept. Rules: W4, W8, W10, W11, W19, W22, G75, K2.
  */
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -79,9 +79,9 @@ export class SnapshotCheckpoints {
     return outcome
   }
 
-  async #scan(harvest: HarvestInput, base: CommitTree): Promise<HarvestResult> {
+  async #scan(harvest: HarvestInput, base: CommitTree, { signal }: CallScope): Promise<HarvestResult> {
     if (harvest.kind !== "scan") throw new Error("Only directories of their own are looked at here")
-    const breathe = breathing(() => false)
+    const breathe = breathing(() => signal.aborted)
     const steps = scanSteps({ ...harvest, apart: this.#store.backend.ownNames ?? [] }, base)
     for (;;) {
       const step = steps.next()
@@ -91,21 +91,21 @@ export class SnapshotCheckpoints {
   }
 
   /** The tree that the changes make, from the files as they lie there. */
-  async #treeOfChanges(base: CommitTree, changes: readonly TreeChange[]): Promise<CommitTree> {
+  async #treeOfChanges(base: CommitTree, changes: readonly TreeChange[], { signal }: CallScope): Promise<CommitTree> {
     const contents = new Map<TreePath, KeptContent>()
     for (const change of changes) {
       if (change.op === "putFile" && "file" in change.content) {
-        contents.set(change.path, await digestOfFile(change.content.file))
+        contents.set(change.path, await digestOfFile(change.content.file, signal))
       }
     }
     return changedTree(base, { changes, contents, timeUnit: this.#store.timeUnit })
   }
 
-  async preview(base: string, harvest: HarvestInput): Promise<PreviewReply> {
+  async preview(base: string, harvest: HarvestInput, scope: CallScope): Promise<PreviewReply> {
     const before = await this.#store.trees.read(this.#store.resolve(base).id)
-    const found = await this.#scan(harvest, before)
+    const found = await this.#scan(harvest, before, scope)
     if (found.unreadable.length > 0) return { unreadable: found.unreadable }
-    const after = await this.#treeOfChanges(before, found.changes)
+    const after = await this.#treeOfChanges(before, found.changes, scope)
     return { changes: [...differences(before, after)].map(changeOf), fingerprint: found.fingerprint }
   }
 
@@ -133,11 +133,11 @@ export class SnapshotCheckpoints {
   ): Promise<CheckpointReply | "changed"> {
     const { harvest } = request
     const before = await this.#store.trees.read(base.id)
-    const found = await this.#scan(harvest, before)
+    const found = await this.#scan(harvest, before, scope)
     if (found.unreadable.length > 0) return { unreadable: found.unreadable }
     const skipped = listedSkipped(found.skipped)
     const reply = { fingerprint: found.fingerprint, skipped, repeats: "no" as const }
-    const expected = await this.#treeOfChanges(before, found.changes)
+    const expected = await this.#treeOfChanges(before, found.changes, scope)
     const root = await digestOfTree(expected)
     // A state that was caught live is committed again, unchanged, once it is seen at rest: only that may be a candidate (W19).
     const settles = base.live && !request.live
@@ -158,12 +158,13 @@ export class SnapshotCheckpoints {
       scope
     )
     try {
-      const again = await this.#scan(harvest, before)
+      const again = await this.#scan(harvest, before, scope)
       if (again.fingerprint !== found.fingerprint) {
         await this.#store.giveUp(snapshot)
         return "changed"
       }
       await this.#checkKept(snapshot, expected, found.changes, scope)
+      scope.signal.throwIfAborted()
       const outcome = await this.#commit({ ...request, base, before, tree: expected, root, snapshot })
       return { outcome: outcome.outcome, ...reply, repeats: outcome.repeated ? "older" : "no" }
     } catch (error) {
@@ -227,9 +228,13 @@ export class SnapshotCheckpoints {
   }
 
   /** The harvest of a scratch tree. */
-  async #stamped(tree: string, scratch: string): Promise<HarvestInput & { readonly kind: "scan" }> {
+  async #stamped(
+    tree: string,
+    scratch: string,
+    { signal }: CallScope
+  ): Promise<HarvestInput & { readonly kind: "scan" }> {
     const snapshot = path.join(scratch, "snapshot")
-    fs.writeFileSync(snapshot, await takeSnapshot(fromInput(tree)), { mode: 0o600, encoding: "latin1" })
+    fs.writeFileSync(snapshot, await takeSnapshot(fromInput(tree), signal), { mode: 0o600, encoding: "latin1" })
     return { kind: "scan", tree: fromInput(tree), snapshot: fromInput(snapshot) }
   }
 
@@ -253,7 +258,7 @@ export class SnapshotCheckpoints {
     const row = this.#store.branch(branch)
     const source = this.#store.refs.project(row.project)?.source ?? null
     return this.#store.withTree(row.head, scope.signal, async (tree, scratch) => {
-      const harvest = await this.#stamped(tree, scratch)
+      const harvest = await this.#stamped(tree, scratch, scope)
       const root = fs.openSync(tree, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY)
       try {
         await applyBatch(new Beneath(root, source ?? fromInput(tree)), operations, scratch)
@@ -277,12 +282,12 @@ export class SnapshotCheckpoints {
     return this.#store.withTree(ours.id, scope.signal, async (tree, scratch) => {
       const before = await this.#store.trees.read(ours.id)
       const closed = await openUp(fromInput(tree), before.entries)
-      const harvest = await this.#stamped(tree, scratch)
+      const harvest = await this.#stamped(tree, scratch, scope)
       await writeChanges(tree, openChanges(changes, closed))
-      const scanned = await this.#scan(harvest, before)
+      const scanned = await this.#scan(harvest, before, scope)
       if (scanned.unreadable.length > 0) throw pathError("denied", scanned.unreadable[0] ?? "")
       const found = { ...scanned, changes: closedChanges(scanned.changes, closed) }
-      const after = await this.#treeOfChanges(before, found.changes)
+      const after = await this.#treeOfChanges(before, found.changes, scope)
       const root = await digestOfTree(after)
       const state = {
         project: ours.project,

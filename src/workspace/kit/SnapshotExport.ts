@@ -50,8 +50,7 @@ const checkFiles = async (
 ): Promise<ClosedModes> => {
   const closed = await openUp(fromInput(tree), entries)
   for (const file of files) {
-    scope.signal.throwIfAborted()
-    const { id } = await digestOfFile(join(fromInput(tree), file.path))
+    const { id } = await digestOfFile(join(fromInput(tree), file.path), scope.signal)
     if (id !== file.id) throw damagedContent(file)
   }
   return closed

@@ -142,7 +142,7 @@ const manifestOf = ({ backend, durability }: SnapshotStore): Manifest => ({
 })
 
 const portOf = (store: SnapshotStore, checkpoints: SnapshotCheckpoints, now: () => number): StorePort => {
-  const quiet = (): CallScope => ({ signal: new AbortController().signal, progress: () => undefined })
+  const quiet = (signal = new AbortController().signal): CallScope => ({ signal, progress: () => undefined })
   const { refs, backend } = store
   return {
     directory: store.directories.root,
@@ -151,11 +151,11 @@ const portOf = (store: SnapshotStore, checkpoints: SnapshotCheckpoints, now: () 
     resolve: async (ref) => refs.resolve(ref),
     originOf: async (project) => refs.project(project)?.source ?? null,
     rootMode: async (commit) => (await store.treeOf(store.resolve(commit).id)).entry("")!,
-    materialise: (commit, target, workspace) => store.make(commit, target, workspace, new AbortController().signal),
+    materialise: (commit, target, workspace, signal) => store.make(commit, target, workspace, signal),
     fork: (from, name, operationId) => forkFrom(refs, { from, name, operationId }),
-    checkpoint: (request) => checkpoints.checkpoint({ ...request, at: now() }, quiet()),
+    checkpoint: (request, signal) => checkpoints.checkpoint({ ...request, at: now() }, quiet(signal)),
     grepTexts: (input) => store.thread.find(input),
-    preview: (base, harvest) => checkpoints.preview(base, harvest),
+    preview: (base, harvest, signal) => checkpoints.preview(base, harvest, quiet(signal)),
     putWorkspace: (row) => refs.putWorkspace(row),
     updateWorkspace: async (id, change) => {
       await refs.updateWorkspace(id, change)

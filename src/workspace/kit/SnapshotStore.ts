@@ -71,9 +71,10 @@ export interface NewState {
 }
 
 /** The content digest of a file on the disk; a hole in which nothing lies is not read. Rejects with Node's own errors. */
-export const digestOfFile = async (at: TreePath): Promise<KeptContent> => {
+export const digestOfFile = async (at: TreePath, signal: AbortSignal): Promise<KeptContent> => {
   const digester = new ContentDigester()
   for await (const { bytes, zeros = 0 } of contentsOfDirectory("", [at])) {
+    signal.throwIfAborted()
     digester.add(bytes)
     digester.addZeros(zeros)
   }
@@ -242,7 +243,9 @@ export class SnapshotStore {
     }
     if ((await this.backend.isUntouched?.(input.snapshot)) === false) await this.#compareKept(commit, tree, signal)
     const made = await this.backend.make(input)
-    if (this.backend.restores === "metadata") await restoreMetadata(input.target, tree, this.backend.ownNames ?? [])
+    if (this.backend.restores === "metadata") {
+      await restoreMetadata(input.target, tree, this.backend.ownNames ?? [], signal)
+    }
     await this.backend.settle?.(input)
     crashPoint("kit.made")
     return made

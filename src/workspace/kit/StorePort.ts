@@ -67,8 +67,16 @@ export interface StorePort {
   readonly originOf: (project: string) => Promise<string | null>
   /** Mode of the root directory of a commit. */
   readonly rootMode: (commit: string) => Promise<{ readonly mode: number; readonly mtimeNs: bigint }>
-  /** Writes the whole tree into `target`, which must not exist, for a workspace or for a layer; it is complete when the call returns. */
-  readonly materialise: (commit: string, target: string, workspace: string | null) => Promise<MadeTree>
+  /**
+   * Writes the whole tree into `target`, which must not exist, for a workspace or for a layer; it is complete when the call returns. Aborted, it
+   * rejects when nothing of it writes any more, and nothing is left at the target.
+   */
+  readonly materialise: (
+    commit: string,
+    target: string,
+    workspace: string | null,
+    signal: AbortSignal
+  ) => Promise<MadeTree>
   /** Takes away a tree that `materialise` made, where that is quicker than entry by entry; what it leaves is removed as ever. */
   readonly clear?: (target: string) => Promise<void>
   /** After the files of such a workspace are gone, also those of a process that was killed: what else was set up for it goes. */
@@ -79,12 +87,12 @@ export interface StorePort {
   readonly beforeRemoval?: (workspace: string, target: string) => Promise<void>
   /** A new branch at `from`: for what a recovery finds. */
   readonly fork: (from: string, name: string, operationId: string) => Promise<BranchRow>
-  /** Harvests and commits. Rejects with `HeadMoved` and everything of `StoreError`. */
-  readonly checkpoint: (request: CheckpointRequest) => Promise<CheckpointReply>
+  /** Harvests and commits. Rejects with `HeadMoved` and everything of `StoreError`; aborted, before the commit stands, with nothing kept. */
+  readonly checkpoint: (request: CheckpointRequest, signal?: AbortSignal) => Promise<CheckpointReply>
   /** Lines of texts that match, found in another thread. Rejects with `PatternTooSlow`. */
   readonly grepTexts: (input: GrepTexts) => Promise<readonly GrepMatch[]>
   /** Harvests against `base` and compares; commits nothing. */
-  readonly preview: (base: string, harvest: HarvestInput) => Promise<PreviewReply>
+  readonly preview: (base: string, harvest: HarvestInput, signal?: AbortSignal) => Promise<PreviewReply>
   readonly putWorkspace: (row: WorkspaceRow) => Promise<void>
   readonly updateWorkspace: (id: string, change: Partial<Omit<WorkspaceRow, "id">>) => Promise<void>
   readonly workspaces: (states: readonly WorkspaceRow["state"][]) => Promise<readonly WorkspaceRow[]>
