@@ -194,7 +194,12 @@ export interface Listed {
   readonly attributes?: Attributes | undefined
 }
 
-/** Entries of a directory in one answer, as many as fit. */
+/** The longest answer that the kernel asks for. */
+const longestAnswer = mostPages * 4096
+/** One answer is written before the next is begun. */
+const listed = Buffer.alloc(longestAnswer)
+
+/** Entries of a directory in one answer, as many as fit. The bytes last until the next one is begun. */
 export class Listing {
   readonly #bytes: Buffer
   readonly #plus: boolean
@@ -202,7 +207,7 @@ export class Listing {
   #at = 0
 
   constructor(room: number, plus: boolean, owner: Owner) {
-    this.#bytes = Buffer.alloc(room)
+    this.#bytes = listed.subarray(0, room)
     this.#plus = plus
     this.#owner = owner
   }
@@ -219,6 +224,7 @@ export class Listing {
   add({ name, inode, mode, attributes }: Listed, next: number): void {
     let at = this.#at
     this.#at += this.#length(name)
+    this.#bytes.fill(0, at, this.#at)
     if (this.#plus) {
       if (attributes !== undefined) writeEntry(this.#bytes, attributes, this.#owner, at)
       at += entryLength
