@@ -1,9 +1,11 @@
 /**
  * One SQLite file, opened the way Coppice needs it, with a synchronous `transact` for the commit path.
  * Promise: WAL, the named durability, foreign keys, `BEGIN IMMEDIATE` for every write, all or nothing; a busy file never
- * holds the event loop for longer than 5 ms at a time and ends, after a bound, as a typed `Busy` with nothing done.
- * Rules: G3, G5, L8; 01 "The host's event loop". `node:sqlite` is synchronous: no yield happens inside a transaction.
+ * holds the event loop for longer than 5 ms at a time and ends, after a bound, as a typed `Busy` with nothing done; no write is acknowledged
+ * whose file is no longer there under its path. Rules: G3, G5, L8; 01 "The host's event loop". `node:sqlite` is synchronous: no yield happens inside a transaction.
  */
+import { type BigIntStats, existsSync, statfsSync, statSync } from "node:fs"
+import { dirname, resolve } from "node:path"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import * as Schema from "effect/Schema"
 import { errorFields } from "../base/CoppiceError.ts"
@@ -56,14 +58,23 @@ const synchronous = { full: "FULL", normal: "NORMAL", disposable: "OFF" } as con
 /** SQLITE_CORRUPT. */
 const corrupt = 11
 
+/** SQLITE_FULL. */
+const full = 13
+
+/** SQLITE_READONLY_DBMOVED: SQLite's own name for it, which it looks for in no write-ahead log. */
+const moved = 1032
+
 const storageRemedy = (errcode: number): string => {
+  if (errcode === moved) return "The store's files are gone: restore them from a backup, or open another store."
   switch (errcode & 0xff) {
     case 8:
       return "The file or its directory cannot be written: check owner, mode and mount options."
     case 11:
     case 26:
       return "The file is damaged: keep a copy, then restore a backup."
-    case 13:
+    case 10:
+      return "Look for free space on the store's disk, and for its health, then repeat the same call."
+    case full:
       return "The disk is full: free space, then repeat the same call."
     default:
       return "Check that the store's directory exists, is on a local disk and belongs to this user."
@@ -89,6 +100,30 @@ export const toStorageFailure = (error: unknown): StorageFailure => {
   if (typeof e.errcode !== "number" && e.code !== "ERR_SQLITE_ERROR") throw error
   const errcode = e.errcode ?? 1
   return new StorageFailure({ message: `SQLite: ${e.message ?? "error"}`, remedy: storageRemedy(errcode), errcode })
+}
+
+const gone = (): StorageFailure =>
+  new StorageFailure({
+    message:
+      "The store's file is no longer where it was opened, or another one lies there: a write would be lost with it.",
+    remedy: storageRemedy(moved),
+    errcode: moved
+  })
+
+/** Less than SQLite takes at once, for the memory that the connections to one file share. */
+const leastFree = 64 * 1024
+
+/** An I/O error where there is no room is told as that: beside the log SQLite maps a file, and says nothing else when it cannot grow. */
+const toldFull = (error: unknown, path: string): unknown => {
+  const { errcode, message } = error as { errcode?: number; message?: string }
+  if (typeof errcode !== "number" || (errcode & 0xff) !== 10) return error
+  try {
+    const { bavail, bsize } = statfsSync(dirname(path))
+    if (bavail * bsize >= leastFree) return error
+  } catch {
+    return error
+  }
+  return new StorageFailure({ message: `SQLite: ${message}, on a full disk`, remedy: storageRemedy(full), errcode })
 }
 
 const defaultBoundMs = 5000
@@ -135,20 +170,30 @@ const readable = <A>(read: () => A): A => {
 /** An open file. Statements are prepared once per text and kept. */
 export class Database {
   readonly raw: DatabaseSync
+  readonly #path: string
+  /** The file that was opened. */
+  readonly #file: BigIntStats
+  /** Where its writes go first; none where the file system can have no write-ahead log. */
+  readonly #log: string | undefined
   readonly #statements = new Map<string, StatementSync>()
   #schemaVersion: number | undefined
 
-  private constructor(raw: DatabaseSync) {
+  private constructor(raw: DatabaseSync, path: string, file: BigIntStats) {
     this.raw = raw
+    this.#path = path
+    this.#file = file
+    this.#log = raw.prepare("PRAGMA journal_mode").get()?.["journal_mode"] === "wal" ? `${path}-wal` : undefined
   }
 
   /**
    * Opens or creates the file at `path`. Throws `StorageFailure`.
    * The directory must exist; callers check its owner and file system first.
    */
-  static open(path: string, options: OpenOptions = {}): Database {
+  static open(given: string, options: OpenOptions = {}): Database {
+    const path = resolve(given)
+    let raw: DatabaseSync | undefined
     try {
-      const raw = new DatabaseSync(path, {
+      raw = new DatabaseSync(path, {
         readOnly: options.readOnly ?? false,
         timeout: Math.min(options.busyTimeoutMs ?? 5, 5)
       })
@@ -158,9 +203,13 @@ export class Database {
       }
       raw.exec(`PRAGMA synchronous = ${synchronous[options.durability ?? "full"]}`)
       raw.exec("PRAGMA foreign_keys = ON")
-      return new Database(raw)
+      const file = statSync(path, { bigint: true, throwIfNoEntry: false })
+      if (file === undefined) throw gone()
+      return new Database(raw, path, file)
     } catch (error) {
-      throw toStorageFailure(error)
+      if (raw?.isOpen === true) raw.close()
+      const told = toldFull(error, path)
+      throw told instanceof StorageFailure ? told : toStorageFailure(told)
     }
   }
 
@@ -227,16 +276,25 @@ export class Database {
    * A busy file throws SQLite's own error at BEGIN, before `fn` ran: see `transactWithRetry`.
    */
   transact<A>(fn: () => A): A {
-    this.raw.exec("BEGIN IMMEDIATE")
     try {
+      this.raw.exec("BEGIN IMMEDIATE")
+      this.#checkThere()
       this.checkVersion()
       const value = fn()
       this.raw.exec("COMMIT")
+      this.#checkThere()
       return value
     } catch (error) {
       if (this.raw.isTransaction) this.raw.exec("ROLLBACK")
-      throw error
+      throw toldFull(error, this.#path)
     }
+  }
+
+  /** Throws `StorageFailure` where the file or its log was removed, or replaced: SQLite goes on writing to what nobody can open again. */
+  #checkThere(): void {
+    const now = statSync(this.#path, { bigint: true, throwIfNoEntry: false })
+    const isThere = now?.ino === this.#file.ino && now.dev === this.#file.dev
+    if (!isThere || (this.#log !== undefined && !existsSync(this.#log))) throw gone()
   }
 
   /** Runs `fn` inside a savepoint of the open transaction; when it throws, only its own writes are undone. */

@@ -1,4 +1,5 @@
-/** Calls of git-worktree that their caller gives up, and what a failed pipe of two gits tells. Rules: W9, W10, W12, W14, GW2, GW3. */
+/** Calls of git-worktree that their caller gives up, and what a failed pipe of two gits tells. Rules: W9, W10, W12, W14, W15, GW2, GW3. */
+import { randomBytes } from "node:crypto"
 import * as fs from "node:fs"
 import { join } from "node:path"
 import { setImmediate as turn } from "node:timers/promises"
@@ -7,7 +8,8 @@ import * as Fiber from "effect/Fiber"
 import { expect, it } from "vitest"
 import { Database } from "../../src/sqlite/Database.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
-import { forkOf, git, imported, providerOn, put, repository, run, scratch, using } from "./ground.ts"
+import { mayMount, smallDisk } from "../layerfs/smallDisk.ts"
+import { atEnd, failure, forkOf, git, imported, providerOn, put, repository, run, scratch, using } from "./ground.ts"
 
 const many = (of: string) =>
   Object.fromEntries(Array.from({ length: 1500 }, (_, n) => [`${of}/f${n}`, `${of} ${n} `.repeat(500)]))
@@ -54,9 +56,29 @@ it("W9 W12 GW3 an opening that is given up while its files are written leaves no
   })
 })
 
+it.skipIf(!mayMount)(
+  "W15 GW2 a disk that fills while the user's history is copied is told as a full disk, whichever of the two gits fails first, and nothing is left",
+  async () => {
+    const disk = smallDisk(16 * 2 ** 20)
+    atEnd(disk.remove)
+    const store = join(disk.path, "store")
+    const provider = await providerOn(store)
+    const source = repository({ noise: randomBytes(40 << 20) })
+    for (let round = 0; round < 3; round += 1) {
+      const error = await failure(provider.importDirectory({ source }))
+      expect(error).toMatchObject({
+        _tag: "FileSystemFailure",
+        syscallCode: "ENOSPC",
+        remedy: expect.stringMatching(/Free space/)
+      })
+    }
+    expect(below(join(store, "git-worktree/projects"))).toEqual([])
+  }
+)
+
 it("W14 GW2 the copy of the user's history tells that it goes on, by its bytes, before a file is stored", async () => {
   const told: Progress[] = []
-  const noise = Buffer.from(Array.from({ length: 4 << 20 }, (_, n) => (n * 2654435761) >>> 13))
+  const noise = randomBytes(4 << 20)
   const provider = await providerOn(join(scratch(), "store"))
   const source = repository({ noise })
   await run(provider.importDirectory({ source, onProgress: (step) => void told.push(step) }))

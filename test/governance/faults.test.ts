@@ -3,7 +3,7 @@
  * done, and what can be read still is.
  */
 import { execFileSync, spawnSync } from "node:child_process"
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, readSync, writeSync } from "node:fs"
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, readSync, rmSync, writeSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import * as Effect from "effect/Effect"
@@ -238,4 +238,15 @@ test("G3 G4 a damaged page is a typed error that says so, whoever meets it; othe
   const mended = await newBench({ directory: bench.directory })
   assert.isTrue((await mended.store.verify()).ok)
   assert.deepEqual(checkInvariants(bench.directory), [])
+})
+
+test("G3 L8 an authority whose file is deleted while it is open acknowledges nothing any more and says that its files are gone", async () => {
+  const bench = await newBench()
+  await newGoal(bench)
+  rmSync(bench.directory, { recursive: true })
+  for (const title of ["a", "b"]) {
+    const error = await bench.fails(Goals.open({ title, budget: { usd: 1 }, commandId: `cmd_${title}` }))
+    assert.deepInclude(error, { _tag: "StorageFailure", errcode: 1032 })
+    assert.match((error as { remedy: string }).remedy, /files are gone: restore/)
+  }
 })

@@ -1,10 +1,11 @@
 /**
  * The edge between the projections' promises and Effect.
- * Promise: a typed error fails, a system error becomes `FileSystemFailure`, anything else is a defect; an interruption aborts
+ * Promise: a typed error fails, a system error becomes `FileSystemFailure`, one of SQLite's `StorageFailure`, anything else is a defect; an interruption aborts
  * the signal and waits until the work has really stopped. Rules: 01 "Errors"; W9.
  */
 import * as Effect from "effect/Effect"
 import { isCoppiceError } from "../../base/CoppiceError.ts"
+import { toStorageFailure } from "../../sqlite/Database.ts"
 import { FileSystemFailure } from "../WorkspaceError.ts"
 
 const remedyOf = (code: string): string => {
@@ -24,6 +25,7 @@ const remedyOf = (code: string): string => {
 export const typedError = (error: unknown): unknown => {
   if (isCoppiceError(error)) return error
   const { code, syscall } = error as NodeJS.ErrnoException
+  if (code === "ERR_SQLITE_ERROR") return toStorageFailure(error)
   if (typeof code !== "string" || typeof syscall !== "string") return undefined
   return new FileSystemFailure({
     message: `The operating system refused ${syscall.split(" ")[0]} with ${code}.`,
