@@ -2,16 +2,18 @@
  * The layer cache on disk: `cache/base/<root>-<times>/`, a whole tree, and `cache/delta/<commit>/`, what a commit needs above others.
  * Promise: the layers handed out show the commit exactly and stay until they are released; a commit near one that is cached costs
  * what it differs in, not its tree, whatever lies between the two; no view has so many layers that a look at a name costs more than
- * twice what it costs in one. Rules: L10, L11, L15, W12, W15, W23, C20; 04 "Projections" 1.
+ * twice what it costs in one; one that somebody else has changed is noticed as LayerLooks.ts says. Rules: L10, L11, L15, W12, W15, W23, C20; 04 "Projections" 1.
  */
 import * as path from "node:path"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { ObjectDamaged, RefNotFound } from "../../src/workspace/WorkspaceError.ts"
+import type { ChangedLayer } from "../../src/workspace/StoreValues.ts"
 import type { HeldLowers, LayerCache } from "../../src/workspace/kit/LayerCache.ts"
 import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
 import { baseName, commitOfDelta, deltaName, LayerFiles } from "./LayerFiles.ts"
-import { wholeLook } from "./LayerSample.ts"
 import { LayerLeases } from "./LayerLeases.ts"
+import { LayerLooks } from "./LayerLooks.ts"
+import { LookThread } from "./LookThread.ts"
 import { LayerTrim } from "./LayerTrim.ts"
 import type { LayerStorePort } from "./StorePortOf.ts"
 
@@ -48,12 +50,15 @@ export class DiskLayers implements LayerCache {
   readonly #files: LayerFiles
   readonly #leases: LayerLeases
   readonly #trim: LayerTrim
+  readonly #thread = new LookThread()
+  readonly #looks: LayerLooks
   readonly #making = new Map<string, Making>()
 
   constructor(store: LayerStorePort, limit: number | null) {
     this.#store = store
-    this.#files = new LayerFiles(path.join(store.directory, "cache"))
+    this.#files = new LayerFiles(path.join(store.directory, "cache"), (at) => this.#thread.look(at))
     this.#leases = new LayerLeases(this.#files.cache)
+    this.#looks = new LayerLooks(this.#files, this.#leases, this.#thread)
     this.#trim = new LayerTrim({ store, files: this.#files, leases: this.#leases, limit })
   }
 
@@ -69,6 +74,7 @@ export class DiskLayers implements LayerCache {
         near = await this.#complete(commit, view, signal)
         if (near && this.#files.available(view.names)) {
           this.#files.touch(view.names)
+          this.#looks.begin(view.names)
           return { directory: this.#files.cache, names: view.names, release }
         }
       } catch (error) {
@@ -85,11 +91,17 @@ export class DiskLayers implements LayerCache {
   }
 
   available(names: readonly string[]): boolean {
-    return this.#files.available(names) && names.every((name) => this.#files.isAsMade(name))
+    return this.#files.available(names) && names.every((name) => this.#isAsMade(name))
+  }
+
+  looked(names: readonly string[]): Promise<void> {
+    return this.#looks.ended(names)
   }
 
   /** From the bottom up, under the same names: a name stands for one view. */
-  async restore(commit: string, names: readonly string[]): Promise<void> {
+  async restore(commit: string, names: readonly string[], workspace: string): Promise<void> {
+    await this.looked(names)
+    for (const name of names) await this.#takeChanged(name, workspace)
     let below: string | undefined
     for (let at = names.length - 1; at >= 0; at -= 1) {
       const of = commitOfDelta(names[at]!) ?? (await this.#commitOfBase(names[at]!, commit))
@@ -112,16 +124,17 @@ export class DiskLayers implements LayerCache {
     return undefined
   }
 
-  look(upper: string): string | undefined {
-    return wholeLook(upper)
+  async look(upper: string): Promise<string> {
+    return (await this.#thread.look(upper)).digest
   }
 
   /** One beyond the bound is not taken: the layer of its commit is made from the store when it is asked for. */
   async adopt(commit: string, lowers: readonly string[], upper: string, looked: string | undefined): Promise<void> {
     if (lowers.length >= maxLayers || this.#files.deltaOf(commit) !== undefined) return
-    if (looked !== wholeLook(upper)) return
+    const now = await this.#thread.look(upper)
+    if (looked !== now.digest) return
     const name = deltaName(commit, lowers)
-    await this.#files.writeMark(name, lowers, commit, upper, looked)
+    await this.#files.writeMark(name, lowers, commit, upper, now)
     crashPoint("layers.deltaMarked")
     await this.#files.place(upper, name, lowers, commit)
     this.trim()
@@ -140,8 +153,31 @@ export class DiskLayers implements LayerCache {
     return this.#trim.stats()
   }
 
-  settled(): Promise<void> {
-    return this.#trim.settled()
+  /** Looks at all that lies there; what somebody else has changed goes, where nobody stands on it. */
+  async verify(): Promise<readonly ChangedLayer[]> {
+    const changed: ChangedLayer[] = []
+    for (const name of await this.#files.names()) {
+      await this.#looks.again(name)
+      if (!this.#isAsMade(name)) changed.push({ layer: name, removed: await this.#takeChanged(name) })
+    }
+    return changed
+  }
+
+  /** Resolves when nothing is being taken away or looked at any more. */
+  async end(): Promise<void> {
+    await this.#thread.end()
+    await this.#trim.settled()
+  }
+
+  /** As far as this process knows. */
+  #isAsMade(name: string): boolean {
+    return this.#files.isAsMade(name) && !this.#looks.isChanged(name)
+  }
+
+  /** True when the changed layer is gone from its place. The workspace that is about to be shown again stands on nothing yet. */
+  async #takeChanged(name: string, workspace?: string): Promise<boolean> {
+    const isChanged = (): boolean => !this.#isAsMade(name)
+    return isChanged() && this.#trim.takeAway(name, isChanged, workspace)
   }
 
   async #row(commit: string): Promise<CommitRow> {
@@ -183,11 +219,12 @@ export class DiskLayers implements LayerCache {
   /** A layer that somebody else has changed goes, unless a workspace stands on it: then nobody else gets it. */
   async #withoutChanged(names: readonly string[]): Promise<void> {
     for (const name of names) {
-      if (this.#files.isAsMade(name) || (await this.#trim.takeAway(name))) continue
+      // Another process may have made it anew meanwhile.
+      if ((await this.#takeChanged(name)) || this.#isAsMade(name)) continue
       throw new ObjectDamaged({
         message: "A cached layer is not as it was made: somebody else has changed it, and a workspace stands on it.",
         remedy:
-          "Checkpoint or discard the workspaces on it and open again: the layer is then made anew from the store.",
+          "Recover or discard the workspaces on it (those that are open must end first) and open again: the layer is then made anew from the store.",
         object: name
       })
     }

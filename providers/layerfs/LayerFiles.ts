@@ -14,7 +14,7 @@ import { isAliveIn } from "../../src/base/LifeSign.ts"
 import { currentIdentity, type ProcessIdentity } from "../../src/base/ProcessIdentity.ts"
 import { bootId } from "../../src/workspace/kit/Machine.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
-import { isAsSampled, type Sample, sampleOf } from "./LayerSample.ts"
+import { few, isAsSampled, type Sample, sampleOf, type WholeLook } from "./LayerSample.ts"
 
 export interface Mark {
   readonly boot: string | null
@@ -26,8 +26,10 @@ export interface Mark {
   readonly maker?: ProcessIdentity
   /** Some of its entries as they were made. Absent in marks of older versions. */
   readonly sample?: Sample
-  /** All of them, of an adopted upper with few (`wholeLook`). */
+  /** All of them, of an adopted upper with few: compared at each opening. */
   readonly whole?: string
+  /** All of them, of any other layer: compared once by each process. Absent in marks of older versions. */
+  readonly all?: WholeLook
 }
 
 const kinds = ["base", "delta"] as const
@@ -51,9 +53,12 @@ export class LayerFiles {
   readonly #boot = bootId()
   /** Where processes show that they live. */
   readonly #root: string
+  readonly #look: (directory: string) => Promise<WholeLook>
 
-  constructor(cache: string) {
+  /** `look` looks at every entry of a directory. */
+  constructor(cache: string, look: (directory: string) => Promise<WholeLook>) {
     this.cache = cache
+    this.#look = look
     this.#root = path.dirname(cache)
   }
 
@@ -156,10 +161,32 @@ export class LayerFiles {
     return mark?.sample === undefined || isAsSampled(this.at(name), mark.sample, mark.whole)
   }
 
-  /** `content` is what will be put in the layer's place. */
-  async writeMark(name: string, below: readonly string[], of: string, content: string, whole?: string): Promise<void> {
-    const looks = { sample: sampleOf(content), ...(whole === undefined ? {} : { whole }) }
-    const mark: Mark = { boot: this.#boot, below, of, maker: currentIdentity(), ...looks }
+  /** `content` is what will be put in the layer's place; `adopted` is how it looked, where it was somebody's upper. */
+  async writeMark(
+    name: string,
+    below: readonly string[],
+    of: string,
+    content: string,
+    adopted?: WholeLook
+  ): Promise<void> {
+    const isSmallUpper = adopted !== undefined && adopted.entries <= few
+    const whole = isSmallUpper ? { whole: adopted.digest } : { all: adopted ?? (await this.#look(content)) }
+    await this.#putMark(name, {
+      boot: this.#boot,
+      below,
+      of,
+      maker: currentIdentity(),
+      sample: sampleOf(content),
+      ...whole
+    })
+  }
+
+  /** For a mark of an older version, of a layer that somebody holds. */
+  async addLook(name: string, mark: Mark, all: WholeLook): Promise<void> {
+    if (JSON.stringify(this.mark(name)) === JSON.stringify(mark)) await this.#putMark(name, { ...mark, all })
+  }
+
+  async #putMark(name: string, mark: Mark): Promise<void> {
     const made = this.working(`${name}.ok`)
     await fs.mkdir(path.dirname(made), { recursive: true, mode: 0o700 })
     faultPoint("layers.mark")

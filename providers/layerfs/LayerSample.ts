@@ -1,8 +1,8 @@
 /**
- * How a layer looked when it was made, to notice that somebody else has changed it since: a few entries, of a small upper that was adopted all.
- * Promise: what was not touched is never taken for changed; of what was, a new, removed or renamed name in one of the first directories
- * is seen, and a change of one of the first files; in an adopted upper of at most a thousand entries any change. Anything deeper in
- * another one is not (`verify` reads the store, from which a layer is made anew). Rules: L10, W7.
+ * How a layer looked when it was made, to notice that somebody else has changed it since: a few entries, and all of them as one digest.
+ * Promise: what was not touched is never taken for changed; of what was, the sample sees a new, removed or renamed name in one of the
+ * first directories, and a change of one of the first files; a whole look sees any change. Who looks when: LayerLooks.ts.
+ * Rules: L10, W7.
  *
  * The kernel sets the ctime at every change, and nobody else can. The layer's own directory is renamed into place, so its mtime counts.
  */
@@ -53,21 +53,36 @@ export const sampleOf = (layer: string): Sample => {
   return [...found, ...seen].map((at) => [at, look(layer, at)])
 }
 
-/** More entries are not looked at one by one: each is one lstat at every opening. */
-const wholeUpTo = 1000
+export interface WholeLook {
+  readonly entries: number
+  readonly digest: string
+}
 
-/** Every entry of a layer, as one digest; undefined where it has too many. */
-export const wholeLook = (layer: string): string | undefined => {
+/** As many entries are looked at where the caller waits: one lstat each, 7 us. */
+export const few = 1000
+
+/** A name that is gone, closed to us, or too deep for a path is told as such; what says nothing of the layer is thrown. */
+const orClosed = <A>(read: () => A): A | undefined => {
+  try {
+    return read()
+  } catch (error) {
+    if (["EMFILE", "ENFILE", "ENOMEM", "EIO"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error
+    return undefined
+  }
+}
+
+/** Every entry of a layer, as one digest; undefined where it has more than `limit`. */
+export const wholeLook = (layer: string, limit = few): WholeLook | undefined => {
   const hash = createHash("sha256")
   const waiting: TreePath[] = [""]
   let entries = 0
   for (let at = waiting.pop(); at !== undefined; at = waiting.pop()) {
-    const names = orUndefined(() => fs.readdirSync(toBytes(join(fromInput(layer), at)), { encoding: "latin1" })) ?? []
+    const names = orClosed(() => fs.readdirSync(toBytes(join(fromInput(layer), at)), { encoding: "latin1" })) ?? []
     entries += names.length
-    if (entries > wholeUpTo) return undefined
+    if (entries > limit) return undefined
     for (const name of names.toSorted()) {
       const child = join(at, name)
-      const stat = orUndefined(() => fs.lstatSync(toBytes(join(fromInput(layer), child)), { bigint: true }))
+      const stat = orClosed(() => fs.lstatSync(toBytes(join(fromInput(layer), child)), { bigint: true }))
       if (stat?.isDirectory() === true) waiting.push(child)
       // See `sampleOf`: of a whiteout only the name counts.
       const look =
@@ -75,12 +90,16 @@ export const wholeLook = (layer: string): string | undefined => {
       hash.update(`${child.length} ${child} ${look}\n`, "latin1")
     }
   }
-  return hash.digest("hex")
+  return { entries, digest: hash.digest("hex") }
 }
 
 const inodeOf = (looked: string | undefined): string => looked?.split(" ")[0] ?? ""
 
-/** Of another directory of the same name, which lost the race for the place, the sample says nothing. */
+/** Of another directory of the same name, which lost the race for the place, neither sample nor digest say anything. */
+export const isSampled = (layer: string, sample: Sample): boolean =>
+  inodeOf(sample[0]?.[1]) === inodeOf(look(layer, ""))
+
 export const isAsSampled = (layer: string, sample: Sample, whole: string | undefined): boolean =>
-  inodeOf(sample[0]?.[1]) !== inodeOf(look(layer, "")) ||
-  (sample.every(([at, looked]) => look(layer, at) === looked) && (whole === undefined || wholeLook(layer) === whole))
+  !isSampled(layer, sample) ||
+  (sample.every(([at, looked]) => look(layer, at) === looked) &&
+    (whole === undefined || wholeLook(layer)?.digest === whole))

@@ -78,12 +78,12 @@ export class LayerTrim {
     }
   }
 
-  /** False when somebody needs the layer. */
-  async takeAway(name: string): Promise<boolean> {
+  /** False when somebody needs the layer, other than the workspace `but`, or when `still` says no in the last moment. */
+  async takeAway(name: string, still: () => boolean = () => true, but?: string): Promise<boolean> {
     const { files, leases, store } = this.#parts
     const unnamed = async (): Promise<boolean> => {
       const rows = await store.workspaces(["open", "kept", "quarantined"])
-      return !rows.some((row) => row.lowers.includes(name))
+      return still() && !rows.some((row) => row.id !== but && row.lowers.includes(name))
     }
     const away = files.working(`${name}-taken-${randomUUID()}`)
     const taken = await leases.take(name, unnamed, () => {

@@ -17,8 +17,10 @@ import type {
   Manifest,
   StoreError,
   StoreStats,
+  VerifyReport,
   WorkspaceProvider
 } from "../../src/workspace/WorkspaceProvider.ts"
+import type { ChangedLayer } from "../../src/workspace/StoreValues.ts"
 import { checkedProvider } from "../../src/workspace/kit/Door.ts"
 import { type CallOptions, type LayerStore, type LayerStoreOptions, openLayerStore } from "./LayerStore.ts"
 import { layerProjections, poolOf, poolSizeOf } from "./Projections.ts"
@@ -108,7 +110,7 @@ export const makeLayerFs = Effect.fnUntraced(function* (
   const layers = new DiskLayers(port, limit)
   const standby = poolSize === 0 ? null : new LazyStandby()
   const server = lazyLowers(port, store.directories, standby)
-  yield* Effect.addFinalizer(() => Effect.promise(() => layers.settled()))
+  yield* Effect.addFinalizer(() => Effect.promise(() => layers.end()))
   const pool = yield* Effect.acquireRelease(
     Effect.sync(() => poolOf(port, poolSize, standby)),
     (opened) => Effect.promise(async () => opened?.end())
@@ -117,12 +119,19 @@ export const makeLayerFs = Effect.fnUntraced(function* (
     cache: await layers.stats(),
     pool: { size: pool?.size ?? 0, ready: pool?.ready ?? 0 }
   })
-  return makeProvider(store, stats, layerProjections(port, layers, server, pool, now), now)
+  const local: LocalCalls = { stats, changedLayers: () => layers.verify() }
+  return makeProvider(store, local, layerProjections(port, layers, server, pool, now), now)
 })
+
+/** What is known beside the store. */
+interface LocalCalls {
+  readonly stats: () => Promise<Pick<StoreStats, "cache" | "pool">>
+  readonly changedLayers: () => Promise<readonly ChangedLayer[]>
+}
 
 const makeProvider = (
   store: LayerStore,
-  local: () => Promise<Pick<StoreStats, "cache" | "pool">>,
+  local: LocalCalls,
   projections: Projections,
   now: () => number
 ): WorkspaceProvider => {
@@ -239,8 +248,13 @@ const makeProvider = (
         Effect.withSpan("LayerFs.compact")
       ),
     stats: Effect.suspend(() => call("stats", {})).pipe(
-      Effect.flatMap((stats) => settle<StoreStats, StoreError>(async () => ({ ...stats, ...(await local()) })))
+      Effect.flatMap((stats) => settle<StoreStats, StoreError>(async () => ({ ...stats, ...(await local.stats()) })))
     ),
-    verify: (options = {}) => call("verify", {}, progressTo(options.onProgress))
+    verify: (options = {}) =>
+      call("verify", {}, progressTo(options.onProgress)).pipe(
+        Effect.flatMap((report) =>
+          settle<VerifyReport, StoreError>(async () => ({ ...report, changedLayers: await local.changedLayers() }))
+        )
+      )
   })
 }

@@ -307,6 +307,6 @@ export interface WorkspaceCalls {
   /** Writes the store anew, smaller; deletes nothing. Goes on beside everything else and may be stopped at any time. */
   readonly compact: (options?: CompactOptions & Watched) => Task<CompactReport, Progress>
   readonly stats: (options?: CallOptions) => Promise<StoreStats>
-  /** Reads every object back against its id. */
+  /** Reads every object back against its id, and looks whether somebody has changed a cached tree. */
   readonly verify: (options?: Watched) => Task<VerifyReport, Progress>
 }

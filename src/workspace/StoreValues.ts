@@ -170,6 +170,18 @@ export interface VerifyReport {
   readonly index: readonly string[]
   /** Bytes of the packs that no row names: a compaction gives them back. */
   readonly unreferencedBytes: number
+  /**
+   * Cached trees that somebody else has changed since they were made; no damage of the store, from which they are made anew. Absent where
+   * a provider keeps none.
+   */
+  readonly changedLayers?: readonly ChangedLayer[]
+}
+
+/** `layer` is its directory below the cache. */
+export interface ChangedLayer {
+  readonly layer: string
+  /** False while a workspace stands on it, whose checkpoints are then `ObjectDamaged`: recover or discard it. */
+  readonly removed: boolean
 }
 
 /** An object that does not match its id or is not there, and what cannot be read for want of it. */

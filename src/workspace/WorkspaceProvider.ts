@@ -469,7 +469,7 @@ export interface WorkspaceProvider {
    */
   readonly compact: (options?: CompactOptions) => Effect.Effect<CompactReport, E.Unsupported | StoreError>
   readonly stats: Effect.Effect<StoreStats, StoreError>
-  /** Reads every object back against its id (L10). */
+  /** Reads every object back against its id, and looks whether somebody has changed a cached tree (L10). */
   readonly verify: (options?: {
     readonly onProgress?: (progress: Progress) => void
   }) => Effect.Effect<VerifyReport, StoreError>

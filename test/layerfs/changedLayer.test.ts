@@ -44,7 +44,7 @@ it.each(Object.entries(edits))(
   }
 )
 
-it("L10 W12 W23 a changed layer on which a workspace stands is given to nobody else, and what a kept one holds is not read through it", async () => {
+it("L10 W12 W23 a changed layer on which a workspace stands is given to nobody else, and what a kept one holds is recovered above the layer made anew", async () => {
   const { provider, commit, store } = await ground({ f: "file", g: "g" })
   const open = (branch: string) => Effect.scoped(provider.open(branch, { projection: "overlay" }))
   const branch = await forkOf(provider, commit)
@@ -60,10 +60,11 @@ it("L10 W12 W23 a changed layer on which a workspace stands is given to nobody e
   })
   expect((await run(provider.branch(branch))).head).toBe(commit)
   expect((await run(provider.left)).map((left) => left.id)).toEqual([id])
+  expect(await failure(open(await forkOf(provider, commit)))).toMatchObject({ _tag: "ObjectDamaged" })
   // Through the changed layer, g would look removed.
-  expect(await failure(provider.recover(id))).toMatchObject({ _tag: "WorkspaceUnreadable" })
-  expect((await run(provider.left)).map((left) => left.id)).toEqual([id])
-  await run(provider.discardLeft(id, "test"))
+  const recovered = await run(provider.recover(id))
+  expect(await treeAt(provider, recovered.branch)).toEqual({ f: "kept\n", g: "g" })
+  expect(await run(provider.left)).toEqual([])
   await run(open(await forkOf(provider, commit)))
   expect(await treeAt(provider, commit)).toEqual({ f: "file", g: "g" })
 })

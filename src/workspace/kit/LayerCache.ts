@@ -36,12 +36,17 @@ export interface LayerCache {
     upper: string,
     looked: string | undefined
   ) => Promise<void>
-  /** All of an upper, as text to be compared; undefined where it has too many entries for that. */
-  readonly look: (upper: string) => string | undefined
+  /** All of an upper, as text to be compared. */
+  readonly look: (upper: string) => Promise<string>
   /** True when every layer is there, whole, and as it was made, as far as that can be told cheaply. */
   readonly available: (names: readonly string[]) => boolean
-  /** Makes again, where it can, what is missing of the layers that showed a commit: after a boot, or when somebody emptied the cache. */
-  readonly restore: (commit: string, names: readonly string[]) => Promise<void>
+  /** Resolves when this process has looked at every entry of these layers once: `available` knows of it then. */
+  readonly looked: (names: readonly string[]) => Promise<void>
+  /**
+   * Makes again, where it can, what is missing of the layers that showed a commit, after a boot or when somebody emptied the cache, and
+   * what somebody has changed, where nobody but `workspace` stands on it.
+   */
+  readonly restore: (commit: string, names: readonly string[], workspace: string) => Promise<void>
   /** Begins to take away what is beyond the limit and nobody needs, where there is a limit: for a moment when less is needed. */
   readonly trim: () => void
   /** Removes what processes that are gone had begun to make. */

@@ -162,6 +162,7 @@ export class OpenWorkspace {
 
   async #keepAside(): Promise<void> {
     const { store } = this.#parts
+    await this.#layersLooked()
     const live = !this.tree.inside.quiet()
     const at = { workspace: this.tree.id, head: this.#head, actor: this.#actor, live }
     const { kept, harvested } = await quarantineOf(store, at, (request) =>
@@ -219,9 +220,14 @@ export class OpenWorkspace {
       message:
         "A cached layer below this workspace is not as it was made: what is captured here could be somebody else's change.",
       remedy:
-        "Nothing was committed, and the workspace's own files are kept. Copy out what is needed, discard it, and open the branch again.",
+        "Nothing was committed, and the workspace's own files are kept. Close it and `recover` it: the layer is made anew for that, unless another workspace stands on it. Or discard it and open the branch again.",
       object: this.tree.lowers.join(":")
     })
+  }
+
+  /** What is to be committed waits for it: see `looked` of the cache. */
+  async #layersLooked(): Promise<void> {
+    if (this.tree.projection === "overlay") await this.#parts.layers?.looked(this.tree.lowers)
   }
 
   async #harvesting<R extends object>(
@@ -240,6 +246,7 @@ export class OpenWorkspace {
   /** Harvest and commit; see `checkpoint` of the contract. */
   async commitHarvest(options: CheckpointOptions = {}, signal?: AbortSignal): Promise<CheckpointOutcome> {
     this.#beforeUse()
+    await this.#layersLooked()
     const busy = !this.tree.inside.quiet()
     const entering = (): boolean => [...this.#started].some((started) => started.entering())
     const frozen =
@@ -328,7 +335,8 @@ export class OpenWorkspace {
     if (inside.alive) {
       await this.endProcesses()
       try {
-        looked = this.#clean?.adoptable === true ? layers?.look(this.tree.content) : undefined
+        looked =
+          this.#clean?.adoptable === true ? await layers?.look(this.tree.content).catch(() => undefined) : undefined
         const { changes, fingerprint } = await this.#preview()
         if (changes.length > 0) kept = `${changes.length} changes without a checkpoint`
         adopt = this.#clean?.adoptable === true && !this.#shownOutside && this.#clean.fingerprint === fingerprint

@@ -205,8 +205,8 @@ const reopen = async (parts: RecoveryParts, row: WorkspaceRow): Promise<OpenTree
 
 const layersAgain = async ({ layers }: RecoveryParts, row: WorkspaceRow): Promise<void> => {
   if (layers === null) throw unreadable(row, "this provider has no layers")
-  await layers.restore(row.base, row.lowers)
-  if (!layers.available(row.lowers)) throw unreadable(row, "a layer below it is gone")
+  await layers.restore(row.base, row.lowers, row.id)
+  if (!layers.available(row.lowers)) throw unreadable(row, "a layer below it is gone, or changed and in use by others")
 }
 
 const servingAgain = async ({ server }: RecoveryParts, row: WorkspaceRow): Promise<() => Promise<ServedLower>> => {
