@@ -3,7 +3,7 @@
  * Promise: a wrong option is a typed refusal that names it, before anything is started or written. Rules: principle 4, G2, W13.
  */
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs"
-import { join, resolve } from "node:path"
+import { isAbsolute, join, resolve } from "node:path"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -39,7 +39,10 @@ const wrongKind = (given: RepairOptions): readonly [option: string, wanted: stri
   const { oracle, budget, prepare } = given
   for (const option of ["source", "record", "run", "title"] as const)
     if (!isText(given[option])) return [option, "a text"]
-  for (const option of ["hide", "show"] as const) if (!areTexts(given[option])) return [option, "a list of paths"]
+  for (const option of ["hide", "show"] as const) {
+    const paths = given[option]
+    if (!areTexts(paths) || paths?.some((path) => !isAbsolute(path)) === true) return [option, "absolute paths"]
+  }
   if (oracle.heldOut !== undefined && !isText(oracle.heldOut)) return ["oracle.heldOut", "the path of a directory"]
   if (!areTexts(oracle.passEnv) || !areTexts(prepare?.passEnv)) return ["passEnv", "a list of names"]
   if (!(budget?.usd >= 0) || !(budget.slots >= 0)) return ["budget", "two numbers of at least 0, `usd` and `slots`"]

@@ -147,7 +147,7 @@ export class ImportRefused extends Schema.TaggedError<ImportRefused>()("ImportRe
   path: Schema.String
 }) {}
 
-/** An argument of another kind than the call takes, which only plain JavaScript can pass: `argument` names it. Nothing was done. */
+/** An argument that is of another kind than the call takes, or that nothing could be done with: `argument` names it. Nothing was done. */
 export class ArgumentInvalid extends Schema.TaggedError<ArgumentInvalid>()("ArgumentInvalid", {
   ...errorFields("ARGUMENT_INVALID"),
   call: Schema.String,

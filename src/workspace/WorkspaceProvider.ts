@@ -99,7 +99,7 @@ export interface ExecOptions extends SpawnOptions {
   readonly onOutput?: (stream: "stdout" | "stderr", bytes: Uint8Array) => void
   /** Ends every process inside when the command has ended: what it left running, and what was started before. */
   readonly endProcesses?: boolean
-  /** Where output beyond the memory cap is spilled, up to 64 MiB; without it, it is counted and dropped. */
+  /** A directory that exists, where output beyond the memory cap is spilled, up to 64 MiB; without it, it is counted and dropped. */
   readonly spillDirectory?: string
   /** `false` switches off the git settings that keep `git status` quick and quiet in a fork. */
   readonly gitDefaults?: boolean
@@ -113,7 +113,7 @@ export interface OpenOptions {
   readonly projection?: Projection | "auto"
   /** Absolute path inside the namespace; by default the path of the imported source, so that absolute links inside it work. */
   readonly mountPath?: string
-  /** Source directories copied into the upper at mount, so that rename(2) works on them. */
+  /** Source directories, relative to the root, copied into the upper at mount, so that rename(2) works on them. */
   readonly ownDirs?: readonly string[]
   /** Absolute paths hidden inside (the authority store, held-out tests, the origin …) beside the built-in list (W17). */
   readonly hide?: readonly string[]
@@ -389,7 +389,7 @@ export interface WorkspaceProvider {
     ref: Ref,
     options: { readonly environment: Digest; readonly parent: string | null }
   ) => Effect.Effect<Candidate, E.RefNotFound | E.CandidateRefused | StoreError>
-  /** Keeps a commit from every collection under a caller's key until `unpin` (G75). Idempotent. */
+  /** Keeps a commit from every collection under a caller's key, which is not empty, until `unpin` (G75). Idempotent. */
   readonly pin: (key: string, ref: Ref) => Effect.Effect<void, E.RefNotFound | StoreError>
   readonly unpin: (key: string) => Effect.Effect<void, StoreError>
   /** What became of an operation whose reply was lost (W10, G75): the commit it made, or `absent`. */

@@ -338,6 +338,8 @@ describe("repairRepository", () => {
     expect(await option({ record: "" })).toBe("record")
     expect(await option({ prepair: "npm ci" } as never)).toBe("prepair")
     expect(await option({ hide: "/var/tmp" as never })).toBe("hide")
+    expect(await option({ hide: ["held"] })).toBe("hide")
+    expect(await option({ show: ["/tmp/a", "b"] })).toBe("show")
     expect(await option({ heldOut: "" })).toBe("oracle.heldOut")
     expect(await option({ passEnv: "PATH" as never })).toBe("passEnv")
     expect(await option({ verifyTimeLimit: Number.NaN as never })).toBe("oracle.timeLimit")

@@ -285,3 +285,14 @@ describe("several at once", () => {
     expect(await run(provider.diff(again.commit, branch))).toMatchObject({ changes: [], next: null })
   })
 })
+
+it("W3 W17 what lies outside of the tree is no directory of its own, and a relative path hides nothing: refused by its name", async () => {
+  const { provider, branch } = await ground()
+  for (const options of [{ ownDirs: ["/d"] }, { ownDirs: ["d/.."] }, { hide: ["d"] }, { readOnlyPaths: ["d"] }]) {
+    expect(await failure(Effect.scoped(provider.open(branch, options)))).toMatchObject({
+      _tag: "ArgumentInvalid",
+      call: "open",
+      argument: Object.keys(options)[0]
+    })
+  }
+})

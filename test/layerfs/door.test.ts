@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Exit from "effect/Exit"
 import { expect, it, vi } from "vitest"
-import type { Workspace, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
+import type { OpenOptions, Workspace, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 import { scratch } from "./storeFixture.ts"
 import { provider, run } from "./storeProvider.ts"
 import {
@@ -114,7 +114,7 @@ const rows = ({ source, out, layer, base, branch, commit }: Ground): Readonly<Re
       args: [branch, { environment: "sha256:0", parent: null }],
       places: [ref, at("1", ""), at("1.environment", "text"), at("1.parent", "null text")]
     },
-    pin: { args: ["key", branch], places: [at("0", "text"), at("1", "")] },
+    pin: { args: ["key", branch], places: [at("0", "text", ""), at("1", "")] },
     unpin: { args: ["key"], places: [at("0", "text")] },
     findOperation: { args: ["op_x"], places: [at("0", "text")] },
     exportTar: {
@@ -283,12 +283,12 @@ it.each(["overlay", "copy"] as const)(
   }
 )
 
-it("V3 W4 W17 an option that no call knows is refused by its name, above all where safety was asked for", async () => {
+it("V3 W4 W17 an option that no call knows, or that nothing could be done with, is refused by its name, above all where safety was asked for", async () => {
   const { fs, branch } = await seeded()
   const refused = async (effect: Effect.Effect<unknown, unknown, Scope.Scope>): Promise<unknown> =>
     Effect.runPromise(Effect.scoped(Effect.flip(effect)))
   const typo = (options: object): never => options as never
-  const calls: readonly (readonly [Effect.Effect<unknown, unknown, Scope.Scope>, string])[] = [
+  const calls: (readonly [Effect.Effect<unknown, unknown, Scope.Scope>, string])[] = [
     [fs.open(branch, typo({ isolaton: { network: "none" } })), "isolaton"],
     [fs.open(branch, typo({ isolation: { netwrok: "none" } })), "isolation"],
     [fs.execOn(branch, ["true"], typo({ timelimitMs: 1 })), "timelimitMs"],
@@ -296,5 +296,32 @@ it("V3 W4 W17 an option that no call knows is refused by its name, above all whe
     [Effect.flatMap(fs.open(branch), (workspace) => workspace.exec(["true"], typo({ timeLimit: 1 }))), "timeLimit"],
     [Effect.flatMap(fs.open(branch), (workspace) => workspace.checkpoint(typo({ quiese: true }))), "quiese"]
   ]
+  for (const name of ["", "A=B", "A\0B"]) {
+    for (const call of ["exec", "start", "enter"] as const) {
+      const asked = Effect.flatMap(
+        fs.open(branch),
+        (workspace): Effect.Effect<unknown, unknown, Scope.Scope> =>
+          workspace[call](["touch", "made"], { env: { [name]: "x" } })
+      )
+      calls.push([asked, "env"])
+    }
+  }
+  const exec = (options: object) =>
+    Effect.flatMap(fs.open(branch), (workspace) => workspace.exec(["touch", "made"], options))
+  calls.push(
+    [exec({ passEnv: ["A=B"] }), "passEnv"],
+    [exec({ spillDirectory: "/nonexistent" }), "spillDirectory"],
+    [exec({ spillDirectory: "/dev/null" }), "spillDirectory"],
+    [fs.pin("", branch), "key"]
+  )
+  const openings: readonly OpenOptions[] = [
+    { hide: ["relative"] },
+    { readOnlyPaths: ["./relative"] },
+    { ownDirs: ["/src"] },
+    { ownDirs: ["src/../.."] }
+  ]
+  for (const projection of ["overlay", "copy", "lazy"] as const) {
+    for (const options of openings) calls.push([fs.open(branch, { projection, ...options }), Object.keys(options)[0]!])
+  }
   for (const [call, argument] of calls) expect(await refused(call)).toMatchObject({ _tag: "ArgumentInvalid", argument })
 })

@@ -74,24 +74,33 @@ export const inPage = (n: number): readonly Place[] => [
   at(`${n}.limit`, "undefined number", 0, -1, 1e9, Number.POSITIVE_INFINITY),
   at(`${n}.after`, "undefined")
 ]
+/** What no variable can be called. */
+const names = ["", "A=B", "=", "A\0B"]
 export const inExec = (n: number): readonly Place[] => [
   at(`${n}`, "undefined object"),
   at(`${n}.cwd`, "undefined text"),
-  at(`${n}.env`, "undefined plain", { A: 7 }, { A: null }, { A: Symbol("x") }),
-  at(`${n}.passEnv`, "undefined empty", [7]),
+  at(
+    `${n}.env`,
+    "undefined plain",
+    { A: 7 },
+    { A: null },
+    { A: Symbol("x") },
+    ...names.map((name) => ({ [name]: "x" }))
+  ),
+  at(`${n}.passEnv`, "undefined empty", [7], ...names.map((name) => [name])),
   at(`${n}.stdin`, "undefined text bytes"),
   at(`${n}.onOutput`, "undefined function"),
   at(`${n}.endProcesses`, "undefined flag"),
-  at(`${n}.spillDirectory`, "undefined text", "/a\0b"),
+  at(`${n}.spillDirectory`, "undefined", "/a\0b", "", "/dev/null", "/dev/null/below", "/nonexistent"),
   at(`${n}.gitDefaults`, "undefined flag")
 ]
 export const inOpening = (n: number): readonly Place[] => [
   at(`${n}`, "undefined object"),
   at(`${n}.projection`, "undefined"),
   at(`${n}.mountPath`, "undefined text", "/a\0b"),
-  at(`${n}.ownDirs`, "undefined empty", [7], ["a\0b"]),
-  at(`${n}.hide`, "undefined empty", [7], ["a\0b"]),
-  at(`${n}.readOnlyPaths`, "undefined empty", [7], ["a\0b"]),
+  at(`${n}.ownDirs`, "undefined empty", [7], ["a\0b"], ["/a"], [".."], ["a", "b/../../c"], ["src/../**"]),
+  at(`${n}.hide`, "undefined empty", [7], ["/a\0b"], ["a"], [""], ["/a", "./b"]),
+  at(`${n}.readOnlyPaths`, "undefined empty", [7], ["/a\0b"], ["a"], [""], ["/a", "../b"]),
   at(`${n}.isolation`, "undefined object", { network: "lan" }, { network: null }),
   at(`${n}.residentShell`, "undefined flag"),
   ...actorAt(n)

@@ -1,8 +1,10 @@
 /**
  * The provider's door: looks at the arguments of every call before anything of it begins, because plain JavaScript passes anything.
  * Promise: what is of another kind than the contract says is a typed error that names the argument, and nothing was done; what gets past
- * it can be sent to the worker. What an argument means (a ref that exists, a mode, a range) is for the call. Rules: V3, W3, W4.
+ * it can be sent to the worker. What an argument means (a ref that exists, a mode, a range) is for the call; what no machine could do with it
+ * (a variable without a name, a spill into no directory) is for the door. Rules: V3, W3, W4.
  */
+import { statSync } from "node:fs"
 import { types } from "node:util"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -26,6 +28,20 @@ const isPlace: Fits = (value) =>
     ? value !== "" && !value.includes("\0")
     : value instanceof Uint8Array && value.length > 0 && !value.includes(0)
 const isPlaceText: Fits = (value) => isText(value) && !value.includes("\0")
+/** Absolute, as the machine means it: against which directory would a relative one of an agent's workspace be meant? */
+const isAbsolute: Fits = (value) => isText(value) && value.startsWith("/") && !value.includes("\0")
+/** Of the tree: relative to its root, and not out of it. */
+const isBelow: Fits = (value) =>
+  isText(value) && !value.startsWith("/") && !value.includes("\0") && !value.split("/").includes("..")
+const isDirectory: Fits = (value) => {
+  try {
+    return isText(value) && statSync(value).isDirectory()
+  } catch {
+    return false
+  }
+}
+/** What execve(2) can tell a program from a value. */
+const isVariable: Fits = (value) => isText(value) && value !== "" && !/[=\0]/.test(value)
 const isFlag: Fits = (value) => typeof value === "boolean"
 const isNumber: Fits = (value) => typeof value === "number" && !Number.isNaN(value)
 const isBound: Fits = (value) => typeof value === "number" && value >= 0
@@ -52,6 +68,7 @@ const recordOf =
     const above = Object.getPrototypeOf(value) as object | null
     return (above === null || Object.getPrototypeOf(above) === null) && Object.values(value).every(fits)
   }
+const isEnvironment: Fits = (value) => recordOf(isText)(value) && Object.keys(value as object).every(isVariable)
 const oneOf =
   (...values: readonly unknown[]): Fits =>
   (value) =>
@@ -92,15 +109,15 @@ const page = { limit: maybe(isNumber), after: maybe(isText) }
 const pageOfPath = { ...page, path: maybe(isInput) }
 const watched = { onProgress: maybe(isFunction) }
 const move = { expectedHead: isText, reason: maybe(isText), operationId: maybe(isText), ...actor }
-const spawn = { cwd: maybe(isText), env: maybe(recordOf(isText)) }
+const spawn = { cwd: maybe(isText), env: maybe(isEnvironment) }
 const exec = {
   ...spawn,
-  passEnv: maybe(listOf(isText)),
+  passEnv: maybe(listOf(isVariable)),
   stdin: maybe(either(isText, ArrayBuffer.isView)),
   timeLimitMs: maybe((value) => typeof value === "number"),
   onOutput: maybe(isFunction),
   endProcesses: maybe(isFlag),
-  spillDirectory: maybe(isPlaceText),
+  spillDirectory: maybe(isDirectory),
   gitDefaults: maybe(isFlag)
 }
 const checkpoint = { ...commit, quiesce: maybe(isFlag), allowLive: maybe(isFlag), keepTimes: maybe(isFlag) }
@@ -108,9 +125,9 @@ const isCandidate = Schema.is(Candidate)
 const open = {
   projection: maybe(oneOf("auto", "overlay", "lazy", "copy", "reflink", "worktree")),
   mountPath: maybe(isPlaceText),
-  ownDirs: maybe(listOf(isPlaceText)),
-  hide: maybe(listOf(isPlaceText)),
-  readOnlyPaths: maybe(listOf(isPlaceText)),
+  ownDirs: maybe(listOf(isBelow)),
+  hide: maybe(listOf(isAbsolute)),
+  readOnlyPaths: maybe(listOf(isAbsolute)),
   isolation: maybe(
     either(
       oneOf("default", "off"),
@@ -162,7 +179,7 @@ const providerCalls: Readonly<Partial<Record<keyof WorkspaceProvider, readonly L
   applyTo: [branch, is("operations", listOf(isOperation)), options(commit)],
   execOn: [branch, command, options({ ...exec, ...commit, ...open })],
   candidate: [ref, given({ environment: isText, parent: either(isText, oneOf(null)) })],
-  pin: [is("key", isText), ref],
+  pin: [is("key", (value) => isText(value) && value !== ""), ref],
   unpin: [is("key", isText)],
   findOperation: [is("operationId", isText)],
   exportDirectory: [ref, is("target", isPlace), options(watched)],
@@ -190,7 +207,7 @@ const workspaceCalls: Readonly<Partial<Record<keyof Workspace, readonly Look[]>>
   start: [is("command", listOf(isText)), options(spawn)],
   enter: [
     is("command", listOf(isText)),
-    options({ ...spawn, passEnv: maybe(listOf(isText)), gitDefaults: maybe(isFlag) })
+    options({ ...spawn, passEnv: maybe(listOf(isVariable)), gitDefaults: maybe(isFlag) })
   ],
   checkpoint: [options(checkpoint)],
   discard: [is("reason", isText)]
@@ -209,14 +226,25 @@ const parts: Readonly<Record<string, QueryInvalid["field"]>> = {
   after: "after"
 }
 
+/** What an argument has to be beyond its kind. */
+const remedies: Readonly<Record<string, string>> = {
+  env: "Give texts by names that are not empty and hold neither `=` nor NUL.",
+  passEnv: "Give names that are not empty and hold neither `=` nor NUL.",
+  spillDirectory: "Give a directory that exists.",
+  hide: "Give absolute paths.",
+  readOnlyPaths: "Give absolute paths.",
+  ownDirs: "Give directories relative to the root, without `..`.",
+  key: "Give a text that is not empty."
+}
+
 /** The error that the room has for such an argument. */
 const refusal = (call: string, argument: string): CoppiceError => {
   const field = questions.has(call) ? parts[argument] : undefined
   if (field !== undefined) return invalid(field)
   if (argument === "path" || argument === "operations") return pathError("invalid", "")
   return new ArgumentInvalid({
-    message: `${call}: the argument \`${argument}\` is missing, of another kind, or no argument of this call.`,
-    remedy: "Give it as the declaration of the call says. Nothing was done.",
+    message: `${call}: the argument \`${argument}\` is missing, of another kind or value, or no argument of this call.`,
+    remedy: `${remedies[argument] ?? "Give it as the declaration of the call says."} Nothing was done.`,
     call,
     argument
   })
