@@ -99,9 +99,11 @@ export class DiskLayers implements LayerCache {
   }
 
   /** From the bottom up, under the same names: a name stands for one view. */
-  async restore(commit: string, names: readonly string[], workspace: string): Promise<void> {
-    await this.looked(names)
-    for (const name of names) await this.#takeChanged(name, workspace)
+  async restore(commit: string, names: readonly string[], left: readonly string[]): Promise<void> {
+    for (const name of names) {
+      await this.#looks.again(name)
+      await this.#takeChanged(name, left)
+    }
     let below: string | undefined
     for (let at = names.length - 1; at >= 0; at -= 1) {
       const of = commitOfDelta(names[at]!) ?? (await this.#commitOfBase(names[at]!, commit))
@@ -174,10 +176,10 @@ export class DiskLayers implements LayerCache {
     return this.#files.isAsMade(name) && !this.#looks.isChanged(name)
   }
 
-  /** True when the changed layer is gone from its place. The workspace that is about to be shown again stands on nothing yet. */
-  async #takeChanged(name: string, workspace?: string): Promise<boolean> {
-    const isChanged = (): boolean => !this.#isAsMade(name)
-    return isChanged() && this.#trim.takeAway(name, isChanged, workspace)
+  /** True when the changed layer is gone from its place. */
+  async #takeChanged(name: string, left: readonly string[] = []): Promise<boolean> {
+    const still = (): boolean => !this.#isAsMade(name)
+    return still() && this.#trim.takeAway(name, { still, left })
   }
 
   async #row(commit: string): Promise<CommitRow> {
@@ -224,7 +226,7 @@ export class DiskLayers implements LayerCache {
       throw new ObjectDamaged({
         message: "A cached layer is not as it was made: somebody else has changed it, and a workspace stands on it.",
         remedy:
-          "Recover or discard the workspaces on it (those that are open must end first) and open again: the layer is then made anew from the store.",
+          "End the workspaces on it, recover or discard those that a killed process left, and open again: the layer is then made anew from the store.",
         object: name
       })
     }

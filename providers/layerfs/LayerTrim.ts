@@ -9,6 +9,7 @@ import { type ByteSize, parseByteSize } from "../../src/base/ByteSize.ts"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { StoreOptionInvalid } from "../../src/workspace/WorkspaceError.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
+import type { WorkspaceRow } from "../../src/workspace/kit/RefStore.ts"
 import type { StorePort } from "../../src/workspace/kit/StorePort.ts"
 import type { LayerFiles } from "./LayerFiles.ts"
 import type { LayerLeases } from "./LayerLeases.ts"
@@ -78,12 +79,20 @@ export class LayerTrim {
     }
   }
 
-  /** False when somebody needs the layer, other than the workspace `but`, or when `still` says no in the last moment. */
-  async takeAway(name: string, still: () => boolean = () => true, but?: string): Promise<boolean> {
+  /**
+   * False when somebody needs the layer. One that was `changed`, as it must `still` be in the last moment, is needed only by workspaces
+   * that are open: those that are `left` or kept stand on nothing, and get it made anew.
+   */
+  async takeAway(
+    name: string,
+    changed?: { readonly still: () => boolean; readonly left: readonly string[] }
+  ): Promise<boolean> {
     const { files, leases, store } = this.#parts
     const unnamed = async (): Promise<boolean> => {
       const rows = await store.workspaces(["open", "kept", "quarantined"])
-      return still() && !rows.some((row) => row.id !== but && row.lowers.includes(name))
+      const needs = ({ id, state }: WorkspaceRow): boolean =>
+        changed === undefined || (state === "open" && !changed.left.includes(id))
+      return changed?.still() !== false && !rows.some((row) => needs(row) && row.lowers.includes(name))
     }
     const away = files.working(`${name}-taken-${randomUUID()}`)
     const taken = await leases.take(name, unnamed, () => {

@@ -180,7 +180,7 @@ export interface VerifyReport {
 /** `layer` is its directory below the cache. */
 export interface ChangedLayer {
   readonly layer: string
-  /** False while a workspace stands on it, whose checkpoints are then `ObjectDamaged`: recover or discard it. */
+  /** False while an open workspace stands on it, whose checkpoints are then `ObjectDamaged`: end it, then recover or discard it. */
   readonly removed: boolean
 }
 

@@ -85,9 +85,6 @@ it.each(Object.entries(edits))(
       })
       expect((await run(provider.branch(branch))).head).toBe(commit)
       expect((await run(provider.left)).map((left) => left.id)).toEqual([id])
-      const report = await run(provider.verify())
-      expect(report).toMatchObject({ ok: true, changedLayers: [{ removed: false }] })
-      expect(layer.endsWith(report.changedLayers![0]!.layer)).toBe(true)
       const original = await treeAt(provider, commit)
       const recovered = await run(provider.recover(id))
       expect(await treeAt(provider, recovered.branch)).toEqual({ ...original, "z/19/mine": "mine\n" })
@@ -96,6 +93,31 @@ it.each(Object.entries(edits))(
     })
   }
 )
+
+it("L10 W12 W23 while a workspace of another opening stands on the changed base, what this one keeps is not recovered; after its end it is", async () => {
+  const { store, commit, layer } = await ground(many)
+  await withStore(store, async (other) => {
+    const id = await using(other, await forkOf(other, commit), overlay, async () => {
+      edits["a removed file"]!(layer)
+      return withStore(store, async (provider) => {
+        const kept = await using(provider, await forkOf(provider, commit), overlay, async (workspace) => {
+          await shell(workspace, "echo mine > z/19/mine")
+          expect(await failure(workspace.checkpoint())).toMatchObject({ _tag: "ObjectDamaged" })
+          return workspace.id
+        })
+        expect(await failure(provider.recover(kept))).toMatchObject({ _tag: "WorkspaceUnreadable" })
+        const report = await run(provider.verify())
+        expect(report).toMatchObject({ ok: true, changedLayers: [{ removed: false }] })
+        expect(layer.endsWith(report.changedLayers![0]!.layer)).toBe(true)
+        expect((await run(provider.left)).map((left) => left.id)).toEqual([kept])
+        return kept
+      })
+    })
+    const original = await treeAt(other, commit)
+    const { branch } = await run(other.recover(id))
+    expect(await treeAt(other, branch)).toEqual({ ...original, "z/19/mine": "mine\n" })
+  })
+})
 
 it("L10 execOn in a new process commits nothing on a large base that was changed deep inside, and keeps its workspace", async () => {
   const { store, commit, layer } = await ground(many)

@@ -203,9 +203,11 @@ const reopen = async (parts: RecoveryParts, row: WorkspaceRow): Promise<OpenTree
   return { ...common, ...overlaid(held), path: stage, harvestInput: overlayHarvest(content, held) }
 }
 
-const layersAgain = async ({ layers }: RecoveryParts, row: WorkspaceRow): Promise<void> => {
+const layersAgain = async ({ store, layers }: RecoveryParts, row: WorkspaceRow): Promise<void> => {
   if (layers === null) throw unreadable(row, "this provider has no layers")
-  await layers.restore(row.base, row.lowers, row.id)
+  const rows = await store.workspaces(waiting)
+  const left = rows.filter((found) => stateOf(store.directory, found) !== undefined).map(({ id }) => id)
+  await layers.restore(row.base, row.lowers, left)
   if (!layers.available(row.lowers)) throw unreadable(row, "a layer below it is gone, or changed and in use by others")
 }
 
