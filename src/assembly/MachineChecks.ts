@@ -237,15 +237,15 @@ export const reflink = (scratch: string): Effect.Effect<Check> =>
 export const fuse: Effect.Effect<Check> = Effect.sync(() => {
   try {
     closeSync(openSync("/dev/fuse", "r+"))
-    return ok("fuse", "present")
+    return ok("fuse", "present, for the projection lazy")
   } catch (error) {
     const absent = (error as NodeJS.ErrnoException).code === "ENOENT"
     return limited(
       "fuse",
       absent ? "no /dev/fuse" : "/dev/fuse may not be opened",
       absent
-        ? "Nothing needs it yet; load the module: modprobe fuse."
-        : "Nothing needs it yet; make /dev/fuse readable and writable."
+        ? "Only the projection lazy needs it: modprobe fuse, or `--device /dev/fuse` for a container."
+        : "Only the projection lazy needs it: make /dev/fuse readable and writable for this user."
     )
   }
 })

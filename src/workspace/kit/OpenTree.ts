@@ -152,11 +152,15 @@ const explain = (error: unknown, place: MountPlace, network: Network = "host"): 
   if (lines.some((line) => line.includes(`${place.path}:`))) {
     return refuse(place.path, "the kernel refused the mount", "Give another `mountPath`, for example one below /tmp.")
   }
+  const said = lines[0] ?? error.stderr.split("\n").findLast((line) => line.trim() !== "")
   return new Unavailable({
     message: "The workspace's namespaces could not be set up on this machine.",
-    remedy: 'Run `probe` and follow what it names, or open with `projection: "copy"`.',
+    remedy:
+      'Run `probe` and follow what it names; see that the machine\'s Perl works (`perl -e 1`), if it has one; or open with `projection: "copy"`.',
     what: "workspace namespaces",
-    missing: [lines[0]?.replace(/\/\S+/g, "…") ?? "the holder process ended before it was ready"]
+    missing: [
+      said?.replace(/\/\S+/g, "…") ?? "the holder process, begun by unshare and Perl (or a shell), ended without a word"
+    ]
   })
 }
 
