@@ -4,7 +4,8 @@
  * Promise: the same mounts whether Perl calls mount(2) for each line or mount(8) reads the table; a failure is told in mount(8)'s words.
  * Rules: W17, W23, P4; 04 "Holder".
  *
- * In Perl, which every Debian has, the mounts of a workspace cost 0.3 ms; starting mount(8) costs 3.5. Without Perl, a shell does it.
+ * From the line that begins them to `ready`, the mounts of a workspace took 1.7 ms in Perl, which every Debian has, and 4.1 with mount(8)
+ * (medians of 60, two cores). Without Perl, a shell does it.
  */
 import type { Tools } from "./Machine.ts"
 
