@@ -5,7 +5,7 @@ import { suiteOver, underOf } from "./suiteOver.ts"
 
 // A served base is read and copied up by other code, and is an overlay for all else; as an ordinary user all of it runs (workspacesUser.test.ts).
 await suiteOver(["layerfs-overlay", "layerfs-lazy", "layerfs-copy"], ["layerfs-lazy"], {
-  "layerfs-lazy": ["L10", "L15", "C9", "C12", "C13", "C14", "C18"]
+  "layerfs-lazy": ["L10", "L15", "C9", "C12", "C13", "C14", "C18", "W19"]
 })
 
 test("W1 a scenario that cannot be run says why, and running it all the same fails with that", async () => {
