@@ -107,6 +107,6 @@ export async function* blobs(
       yield* body(reader, { id, index, size })
     }
   } finally {
-    running.stop()
+    await running.stop()
   }
 }

@@ -1,7 +1,8 @@
 /**
  * How this provider runs git: argv without a shell, an allow-listed environment, and none of the machine's settings.
  * Promise: no hook, filter, file-system monitor, prompt, transport or garbage collection is started by a command of ours, whatever the
- * configuration of the repository says; a command that is cancelled or whose reader gives up is ended. Rules: GW2, W4, W17.
+ * configuration of the repository says; a command that is cancelled or whose reader gives up is ended, and its process is gone before
+ * anybody is told. Rules: GW2, W4, W17.
  */
 import { spawn } from "node:child_process"
 import { once } from "node:events"
@@ -47,6 +48,8 @@ export interface GitOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly settings?: readonly string[]
   readonly signal?: AbortSignal
+  /** Exit codes that are answers; 0 alone unless told. */
+  readonly answers?: readonly number[]
   /** Called whenever it says something on stderr: where it was asked to tell how far it is, a sign of life. */
   readonly onSaid?: () => void
 }
@@ -54,9 +57,10 @@ export interface GitOptions {
 export interface RunningGit {
   readonly stdin: Writable
   readonly stdout: Readable
-  /** When it has ended: what it said on stderr. Rejects when it failed. */
+  /** When its process is gone: what it said on stderr. Rejects when it failed or was cancelled. */
   readonly ended: Promise<string>
-  readonly stop: () => void
+  /** Ends it, and resolves when its process is gone. */
+  readonly stop: () => Promise<void>
 }
 
 /** Why a command failed, in its own words, without what it names of this machine; else how it ended. */
@@ -115,17 +119,30 @@ export const startGit = (args: readonly string[], options: GitOptions = {}): Run
   child.stdin.on("error", () => {})
   child.stdout.on("error", () => {})
   const ended = new Promise<string>((resolve, reject) => {
-    child.on("error", (error: NodeJS.ErrnoException) =>
-      reject(error.code === "ENOENT" || error.code === "EACCES" ? missing() : error)
-    )
+    let failure: unknown
+    child.on("error", (error: NodeJS.ErrnoException) => {
+      failure = error.code === "ENOENT" || error.code === "EACCES" ? missing() : error
+      // One that never started is not closed either.
+      if (child.pid === undefined) reject(failure)
+    })
     child.on("close", (code, signal) => {
+      if (failure !== undefined) return reject(failure)
       const ending = signal === null ? `it ended with exit code ${code}` : `it was ended by ${signal}`
-      if (code === 0) resolve(stderr)
+      if (code !== null && (options.answers ?? [0]).includes(code)) resolve(stderr)
       else reject(gitFailed(args[0] ?? "", stderr, ending))
     })
   })
-  ended.catch(() => {})
-  return { stdin: child.stdin, stdout: child.stdout, ended, stop: () => void child.kill("SIGKILL") }
+  const over = ended.then(
+    () => undefined,
+    () => undefined
+  )
+  const stop = (): Promise<void> => {
+    child.kill("SIGKILL")
+    // What nobody reads any more would keep its pipe open.
+    child.stdout.destroy()
+    return over
+  }
+  return { stdin: child.stdin, stdout: child.stdout, ended, stop }
 }
 
 /** Writes with the reader's pace; false when nobody reads any more. */
@@ -189,8 +206,7 @@ export const pipeGit = async (
     await target.ended
     return bytes
   } catch (error) {
-    target.stop()
-    source.stop()
+    await Promise.all([target.stop(), source.stop()])
     throw error
   }
 }

@@ -13,7 +13,7 @@ import type { TreeChange } from "../../src/workspace/kit/Tree.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import { blobs } from "./Blobs.ts"
 import { conflictsOf, inOrder, modeConflicts, type Sides, sidesOf } from "./Conflicts.ts"
-import { git, type GitOptions, startGit } from "./Git.ts"
+import { git, type GitOptions } from "./Git.ts"
 import { type MergedLinks, mergeLinks } from "./MergeLinks.ts"
 import { readMergeOutput } from "./MergeOutput.ts"
 import type { Project } from "./Project.ts"
@@ -31,10 +31,11 @@ const inMemory = 1 << 20
 /** Of more files than this that came and went, git follows none: its own number. */
 const renameLimit = 7000
 
-/** Exit codes 0 and 1 are answers. */
-const mergeTree = async (ours: string, theirs: string, options: GitOptions): Promise<Buffer> => {
-  const running = startGit(["merge-tree", "--write-tree", "-z", "--messages", ours, theirs], {
+const mergeTree = (ours: string, theirs: string, options: GitOptions): Promise<Buffer> =>
+  git(["merge-tree", "--write-tree", "-z", "--messages", ours, theirs], {
     ...options,
+    // 1 is a merge with conflicts. Of a run that was cut short nothing is taken: conflicts come last in its output.
+    answers: [0, 1],
     settings: [
       "core.bigFileThreshold=1m",
       "merge.directoryRenames=false",
@@ -42,13 +43,6 @@ const mergeTree = async (ours: string, theirs: string, options: GitOptions): Pro
       `merge.renameLimit=${renameLimit}`
     ]
   })
-  running.stdin.end()
-  const parts: Buffer[] = []
-  for await (const part of running.stdout) parts.push(part as Buffer)
-  const output = Buffer.concat(parts)
-  if (!/^[0-9a-f]{40,64}\0/.test(output.toString("latin1", 0, 65))) await running.ended
-  return output
-}
 
 type Mode = { readonly kind: "same" | "conflict" } | { readonly kind: "theirs"; readonly mode: number }
 

@@ -28,15 +28,18 @@ export interface MergeOutput {
 
 const pathOf = (kept: string): TreePath => fromKept(stateRoot + kept)
 
+const unknownOutput = (): Error => new Error("git merge-tree prints what is not known here")
+
 export const readMergeOutput = (output: Buffer): MergeOutput => {
   const fields = output.toString("latin1").split("\0")
   const [tree = ""] = fields
+  if (!/^[0-9a-f]{40,64}$/.test(tree) || fields.length < 2) throw unknownOutput()
   const stages: Stage[] = []
   const messages: Message[] = []
   let at = 1
   for (; at < fields.length && fields[at] !== ""; at += 1) {
     const [, mode, id, stage, path] = /^(\d+) ([0-9a-f]+) ([123])\t(.+)$/s.exec(fields[at]!) ?? []
-    if (path === undefined) throw new Error("git merge-tree prints what is not known here")
+    if (path === undefined) throw unknownOutput()
     stages.push({ path: pathOf(path), id: id!, isLink: mode === "120000", stage: Number(stage) })
   }
   at += 1

@@ -182,8 +182,7 @@ export const writeState = async (commit: StateCommit): Promise<void> => {
     running.stdin.end()
     await running.ended
   } catch (error) {
-    running.stop()
-    await running.ended.catch(() => undefined)
+    await running.stop()
     throw error
   }
 }

@@ -86,7 +86,10 @@ export const run = (
     )
     child.stdin?.on("error", () => {})
     child.stdin?.end(options.input ?? "")
-    return Effect.sync(() => {
+    // Whoever interrupts it goes on when the process is gone.
+    return Effect.callback<void>((gone) => {
+      if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return gone(Effect.void)
+      child.once("exit", () => gone(Effect.void))
       child.kill("SIGKILL")
     })
   })
