@@ -172,6 +172,11 @@ export interface Calls {
 
   /** `RefNotFound`, `HeadMoved`, `PathError`. See `CommitBuilder.ts`. */
   readonly commitChanges: (input: CommitChanges) => Promise<CheckpointOutcome>
+  /** The hard-link groups with a name below one of `directories`, each with all of its names. `RefNotFound`. */
+  readonly linksBelow: (input: {
+    readonly ref: string
+    readonly directories: readonly TreePath[]
+  }) => readonly (readonly TreePath[])[]
   /** The entry at a caller's path, links on the way followed, the last one only with `follow`. `RefNotFound`, `PathError`, `OutsideWorkspace`. */
   readonly look: (input: { readonly ref: string; readonly path: TreePath; readonly follow: boolean }) => FoundEntry
   /** A directory's entries, by a caller's path. `RefNotFound`, `PathError`, `OutsideWorkspace`. */
@@ -265,6 +270,7 @@ export interface CallFailures {
   readonly log: E.RefNotFound | E.QueryInvalid
   readonly pin: E.RefNotFound
   readonly entry: E.RefNotFound
+  readonly linksBelow: E.RefNotFound
   readonly list: E.RefNotFound
   readonly look: E.RefNotFound | PathFailure
   readonly listAt: E.RefNotFound | PathFailure

@@ -39,6 +39,7 @@ export const storePortOf = (store: LayerStore, now: () => number): LayerStorePor
     if (root !== null) return { mode: root.mode, mtimeNs: root.mtimeNs }
     throw new RefNotFound({ message: "The commit has no root.", remedy: "Run verify on the store.", ref: commit })
   },
+  linksBelow: (commit, directories) => store.call("linksBelow", { ref: commit, directories }),
   materialise: async (commit, target, _workspace, signal) => {
     await store.call("materialise", { commit, target: Buffer.from(target, "utf8").toString("latin1") }, { signal })
     return {}

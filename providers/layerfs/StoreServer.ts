@@ -5,7 +5,7 @@
  */
 import type { MessagePort } from "node:worker_threads"
 import { newId } from "../../src/base/Id.ts"
-import { join, type TreePath } from "../../src/base/PathBytes.ts"
+import { isBelow, join, type TreePath } from "../../src/base/PathBytes.ts"
 import { fullProfile } from "../../src/workspace/TreeDigest.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
 import type { CompactReport, ImportReceipt, Progress } from "../../src/workspace/WorkspaceProvider.ts"
@@ -240,6 +240,10 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
     unpin: ({ key }) => refs.unpin(key),
     entry: ({ ref, path }) => trees.reader(store.resolve(ref)).entry(path) ?? null,
     list: ({ ref, path }) => trees.reader(store.resolve(ref)).list(path) ?? null,
+    linksBelow: ({ ref, directories }) =>
+      [...trees.linkGroups(store.resolve(ref).root).values()].filter((names) =>
+        names.some((name) => directories.some((directory) => isBelow(name, directory)))
+      ),
     content: (content) => Uint8Array.from(readContent(reader, content)),
     commitChanges: (input) => store.commit(input.branch, (context) => commitChanges(context, input)),
     checkpoint: (input) => store.commit(input.branch, (context) => checkpoint(context, input)),

@@ -4,7 +4,7 @@
  * Rules: L3, L10, L12. Synchronous: runs in the worker.
  */
 import type { Digest } from "../../src/base/Digest.ts"
-import type { TreePath } from "../../src/base/PathBytes.ts"
+import { join, type TreePath } from "../../src/base/PathBytes.ts"
 import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
 import type { TreeEntry, TreeReader } from "../../src/workspace/kit/Tree.ts"
 import {
@@ -295,6 +295,23 @@ export class StoredTrees {
     return decodeRoot(this.#objects.read(id))
   }
 
+  /** The hard-link groups of a root by their first names. Only the directories with hard links in or below them are walked. */
+  linkGroups(root: Digest): ReadonlyMap<TreePath, readonly TreePath[]> {
+    const groups = new Map<TreePath, TreePath[]>()
+    const walk = (path: TreePath, id: Digest): void => {
+      for (const entry of this.tree(id).entries) {
+        const at = join(path, entry.name)
+        if (entry.type === "directory" && entry.linked) walk(at, entry.id)
+        if (entry.type !== "file" || entry.linkGroup === null) continue
+        const names = groups.get(entry.linkGroup)
+        if (names === undefined) groups.set(entry.linkGroup, [at])
+        else names.push(at)
+      }
+    }
+    walk("", root)
+    return groups
+  }
+
   reader(commit: Pick<CommitRow, "root" | "times">): TreeReader {
     return new RootReader(this, commit)
   }
@@ -366,6 +383,7 @@ class RootReader implements TreeReader {
   readonly #root: TreeEntry
   /** Where the directories lie that this reader was asked about; null where none is. */
   readonly #places = new Map<TreePath, LikeTree | null>()
+  #groups: ReadonlyMap<TreePath, readonly TreePath[]> | undefined
 
   constructor(trees: StoredTrees, commit: Pick<CommitRow, "root" | "times">) {
     this.#trees = trees
@@ -387,6 +405,11 @@ class RootReader implements TreeReader {
     if (path === "") return this.#root
     const found = this.#item(path)
     return found === undefined ? undefined : toTreeEntry(found.entry, found.time.mtimeNs)
+  }
+
+  namesOf(group: TreePath): readonly TreePath[] {
+    this.#groups ??= this.#trees.linkGroups(this.#root.id!)
+    return this.#groups.get(group) ?? []
   }
 
   list(path: TreePath): readonly TreeEntry[] | undefined {

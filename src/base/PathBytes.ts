@@ -37,6 +37,10 @@ export const show = (path: TreePath): ShownPath => {
 /** Joins two tree paths. */
 export const join = (parent: TreePath, name: TreePath): TreePath => (parent === "" ? name : `${parent}/${name}`)
 
+/** Whether a path lies below another, absolute ones or two of one tree. */
+export const isBelow = (path: TreePath, ancestor: TreePath): boolean =>
+  ancestor === "/" ? path !== "/" : path.startsWith(`${ancestor}/`)
+
 /** The parent directory of a tree path; the root's parent is the root. */
 export const parent = (path: TreePath): TreePath => {
   const slash = path.lastIndexOf("/")

@@ -88,6 +88,25 @@ describe("given up", () => {
     expect(next.trim()).toBe("60")
   })
 
+  it("W9 W12 C14 an opening that is given up while its own directories are copied ends the copying and leaves nothing", async () => {
+    const made = await ground(Object.fromEntries(Object.entries(many).map(([path, text]) => [`own/${path}`, text])))
+    const { provider, store, commit } = made
+    const branch = await forkOf(provider, commit)
+    const work = join(store, "layerfs/work")
+    const open = { projection: "overlay", ownDirs: ["own"] } as const
+    const fiber = Effect.runFork(Effect.scoped(Effect.asVoid(provider.open(branch, open))))
+    await until(() =>
+      namesIn(work)
+        .map((name) => join(work, name, "upper"))
+        .find((at) => namesIn(at).some((name) => name.startsWith(".coppice-own-")))
+    )
+    await run(Fiber.interrupt(fiber))
+    expect(namesIn(work)).toEqual([])
+    expect(await run(provider.left)).toEqual([])
+    const whole = await using(provider, branch, open, (workspace) => shell(workspace, "mv own other; ls other | wc -l"))
+    expect(whole.trim()).toBe("60")
+  })
+
   it("W9 W12 one that comes while a base is taken back waits for that, and gets its own", async () => {
     const { provider, store, commit } = await ground(many)
     const branch = await forkOf(provider, commit)

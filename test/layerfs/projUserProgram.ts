@@ -84,8 +84,10 @@ const seen = await Effect.runPromise(
         byProjection[`${projection}Tree`] = Effect.runSync(
           Effect.succeed([yield* at("f"), yield* at("e/g"), yield* mode, yield* at("m/s")])
         )
-        const again = yield* provider.execOn(branch, "cat f e/g; stat -c %a m", { projection })
-        byProjection[`${projection}Again`] = [again.result.stdout.text, again.checkpoint.outcome]
+        // A directory that its owner may not look into can be owned all the same.
+        const again = yield* provider.execOn(branch, "cat f e/g; stat -c %a m", { projection, ownDirs: ["m", "e"] })
+        const owned = yield* provider.execOn(branch, "mv m n && mv e o", { projection, ownDirs: ["m", "e"] })
+        byProjection[`${projection}Again`] = [again.result.stdout.text, again.checkpoint.outcome, owned.result.exitCode]
       }
       // A commit that no workspace made: its layer comes from the store, whiteouts included.
       const direct = (yield* provider.fork(commit)).id

@@ -73,7 +73,7 @@ export class LazyTree {
   readonly #readers = new ByteCache<ReadBytes>(openBytes)
   readonly #segments = new ByteCache<readonly Segment[] | null>(openBytes)
   readonly #root: Node
-  #names: ReadonlyMap<TreePath, number> | undefined
+  #linked: ReadonlyMap<TreePath, readonly TreePath[]> | undefined
   #next = rootNumber + 1
 
   constructor(objects: ObjectSource, trees: StoredTrees, commit: { readonly root: Digest; readonly times: Digest }) {
@@ -178,21 +178,8 @@ export class LazyTree {
 
   /** How many names a group has. The directories with hard links in or below them are walked for it, once. */
   #linksOf(group: TreePath): number {
-    this.#names ??= this.#countNames()
-    return this.#names.get(group) ?? 1
-  }
-
-  #countNames(): ReadonlyMap<TreePath, number> {
-    const names = new Map<TreePath, number>()
-    const below: Digest[] = [this.#root.directory!.tree]
-    for (let id = below.pop(); id !== undefined; id = below.pop()) {
-      for (const entry of this.#trees.tree(id).entries) {
-        if (entry.type === "directory" && entry.linked) below.push(entry.id)
-        if (entry.type === "file" && entry.linkGroup !== null)
-          names.set(entry.linkGroup, (names.get(entry.linkGroup) ?? 0) + 1)
-      }
-    }
-    return names
+    this.#linked ??= this.#trees.linkGroups(this.#root.directory!.tree)
+    return this.#linked.get(group)?.length ?? 1
   }
 
   /**

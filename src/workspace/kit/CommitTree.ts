@@ -36,6 +36,10 @@ export class CommitTree implements TreeReader {
     return this.#childrenOf(path)
   }
 
+  namesOf(group: TreePath): readonly TreePath[] {
+    return this.entries.flatMap(({ path, linkGroup }) => (linkGroup === group ? [path] : []))
+  }
+
   #childrenOf(path: TreePath): readonly KeptEntry[] {
     if (this.#children === undefined) {
       this.#children = new Map()

@@ -229,7 +229,7 @@ const harvestUpper = (
     changes,
     unreadable,
     skipped,
-    linkSplit: splitGroups(touched),
+    linkSplit: splitGroups(touched, changes, base),
     fingerprint: fingerprint.digest("hex"),
     entries,
     seen: found
@@ -238,15 +238,25 @@ const harvestUpper = (
 
 /**
  * Groups of which a name was copied up into an inode of its own: an unprivileged overlay cannot keep the pair (L15).
- * A group has at least two names, so it is whole only when several were touched and share one inode again.
+ * One is whole when every name that is still there was touched and all of them share one inode.
  */
 const splitGroups = (
-  touched: ReadonlyMap<TreePath, { readonly group: TreePath; readonly inode: string }>
+  touched: ReadonlyMap<TreePath, { readonly group: TreePath; readonly inode: string }>,
+  changes: readonly TreeChange[],
+  base: TreeReader
 ): TreePath[] => {
-  const inodes = new Map<TreePath, string[]>()
-  for (const { group, inode } of touched.values()) inodes.set(group, [...(inodes.get(group) ?? []), inode])
-  return [...inodes]
-    .filter(([, of]) => of.length < 2 || new Set(of).size > 1)
-    .map(([group]) => group)
-    .sort(compare)
+  const inodes = new Map<TreePath, Set<string>>()
+  for (const { group, inode } of touched.values()) inodes.set(group, (inodes.get(group) ?? new Set()).add(inode))
+  if (inodes.size === 0) return []
+  const replaced = new Set(
+    changes.flatMap((change) => (change.op === "putDirectory" && !change.replace ? [] : [change.path]))
+  )
+  const isGone = (path: TreePath): boolean => {
+    for (let at = path.length; at > 0; at = path.lastIndexOf("/", at - 1))
+      if (replaced.has(path.slice(0, at))) return true
+    return false
+  }
+  const isWhole = (group: TreePath): boolean =>
+    inodes.get(group)!.size === 1 && base.namesOf(group).every((name) => touched.has(name) || isGone(name))
+  return [...inodes.keys()].filter((group) => !isWhole(group)).sort(compare)
 }

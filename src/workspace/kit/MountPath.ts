@@ -4,9 +4,8 @@
  * Rules: W21, W23; 04 "Projections".
  */
 import * as fs from "node:fs"
-import { show, toBytes, type TreePath } from "../../base/PathBytes.ts"
+import { isBelow, show, toBytes, type TreePath } from "../../base/PathBytes.ts"
 import { MountPathUnavailable } from "../WorkspaceError.ts"
-import { isBelow } from "./MountTable.ts"
 
 /** For a project that was not imported from anywhere. */
 export const defaultMountPath = "/tmp/workspace"

@@ -6,7 +6,7 @@
  * Overlay layers are named relative to the cache directory, so they resolve below any mask. Private `/tmp` is built on a
  * stage and bound to its place at the end, so that things kept from the real `/tmp` can be bound into it first.
  */
-import { toBytes, type TreePath } from "../../base/PathBytes.ts"
+import { isBelow, toBytes, type TreePath } from "../../base/PathBytes.ts"
 
 /** All paths absolute, real and as byte strings. */
 export interface MountPlan {
@@ -38,9 +38,6 @@ export interface Flagged {
   readonly at: TreePath
   readonly flags: readonly string[]
 }
-
-export const isBelow = (path: TreePath, ancestor: TreePath): boolean =>
-  ancestor === "/" ? path !== "/" : path.startsWith(`${ancestor}/`)
 
 const isAtOrBelow = (path: TreePath, ancestor: TreePath): boolean => path === ancestor || isBelow(path, ancestor)
 

@@ -89,9 +89,11 @@ export class OpenWorkspace {
   }
 
   /** See `ownDirs` of the contract. A copied tree owns everything already. */
-  async own(directories: readonly string[]): Promise<void> {
+  async own(directories: readonly string[], signal: AbortSignal): Promise<void> {
     if (this.tree.holder === null || !isOverlaid(this.tree.projection)) return
-    await ownDirectories(this.tree.holder, this.#beneath, directories)
+    const { store } = this.#parts
+    const linksBelow = async (below: readonly TreePath[]) => (await store.linksBelow?.(this.#head, below)) ?? []
+    await ownDirectories(this.tree.holder, this.#beneath, directories, this.tree.id, linksBelow, signal)
   }
 
   #checkOpen(): void {

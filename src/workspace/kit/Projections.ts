@@ -144,7 +144,7 @@ export const makeProjections = (parts: ProjectionParts): Projections => {
       sentinels
     })
     try {
-      await workspace.own(options.ownDirs ?? [])
+      await workspace.own(options.ownDirs ?? [], request.signal)
     } catch (error) {
       await workspace.abandon("its own directories could not be made")
       throw error

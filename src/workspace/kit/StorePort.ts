@@ -67,6 +67,8 @@ export interface StorePort {
   readonly originOf: (project: string) => Promise<string | null>
   /** Mode of the root directory of a commit. */
   readonly rootMode: (commit: string) => Promise<{ readonly mode: number; readonly mtimeNs: bigint }>
+  /** The hard-link groups of a commit with a name below one of these directories, each with all of its names. Of stores whose trees are overlaid. */
+  readonly linksBelow?: (commit: string, directories: readonly TreePath[]) => Promise<readonly (readonly TreePath[])[]>
   /**
    * Writes the whole tree into `target`, which must not exist, for a workspace or for a layer; it is complete when the call returns. Aborted, it
    * rejects when nothing of it writes any more, and nothing is left at the target.

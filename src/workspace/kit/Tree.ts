@@ -27,6 +27,8 @@ export interface TreeReader {
   readonly entry: (path: TreePath) => TreeEntry | undefined
   /** Entries of a directory in byte order; undefined when it is not a directory. */
   readonly list: (path: TreePath) => readonly TreeEntry[] | undefined
+  /** The names of a hard-link group, which is known by its first. */
+  readonly namesOf: (group: TreePath) => readonly TreePath[]
 }
 
 /**

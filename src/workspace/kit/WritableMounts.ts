@@ -3,8 +3,7 @@
  * Promise: isolation is claimed from what is mounted, not from what was planned: a writable mount that nobody meant to be
  * one, and a mask that is not there, are found before the first command runs. Rules: W17.
  */
-import type { TreePath } from "../../base/PathBytes.ts"
-import { isBelow } from "./MountTable.ts"
+import { isBelow, type TreePath } from "../../base/PathBytes.ts"
 
 interface Mounted {
   readonly id: string
