@@ -8,26 +8,15 @@ import * as path from "node:path"
 import { crashPoint } from "../../base/CrashPoint.ts"
 import { newId } from "../../base/Id.ts"
 import { isAliveIn } from "../../base/LifeSign.ts"
+import { fromInput } from "../../base/PathBytes.ts"
 import { currentIdentity, type ProcessIdentity } from "../../base/ProcessIdentity.ts"
 import { RefNotFound, Unavailable, WorkspaceUnreadable } from "../WorkspaceError.ts"
 import type { CommitOptions, CheckpointOutcome, LeftWorkspace, Quarantine } from "../WorkspaceProvider.ts"
 import type { WorkspaceRow } from "./RefStore.ts"
 import { bootId, kernelRelease, startTimeOf } from "./Machine.ts"
-import {
-  bytesOf,
-  holdNamespaces,
-  isOverlaid,
-  makerOf,
-  once,
-  overlaid,
-  overlayHarvest,
-  type OpenTree,
-  overlayOptions,
-  type Parts,
-  removeWork,
-  treeOf,
-  workOf
-} from "./OpenTree.ts"
+import { holdNamespaces, once } from "./HeldTree.ts"
+import { isOverlaid, overlaid, overlayHarvest, type OpenTree, overlayOptions, type Parts } from "./OpenTree.ts"
+import { makerOf, removeWork, treeOf, workOf } from "./WorkDirectory.ts"
 import { isOpenHere } from "./OpenHere.ts"
 import { notIsolated, withoutProtection } from "./Isolation.ts"
 import { OpenWorkspace } from "./OpenWorkspace.ts"
@@ -162,15 +151,15 @@ const reopen = async (parts: RecoveryParts, row: WorkspaceRow): Promise<OpenTree
   const common = { id: row.id, projection: row.projection, isolation: notIsolated, content, work, lowers: row.lowers }
   if (!isOverlaid(row.projection)) {
     const root = fs.openSync(content, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY)
-    const snapshot = bytesOf(path.join(work, "snapshot"))
+    const snapshot = fromInput(path.join(work, "snapshot"))
     return {
       ...common,
-      path: bytesOf(content),
+      path: fromInput(content),
       inside: plainInside(row.id, content),
       holder: null,
       root,
       served: () => true,
-      harvestInput: () => ({ kind: "scan", tree: bytesOf(content), snapshot }),
+      harvestInput: () => ({ kind: "scan", tree: fromInput(content), snapshot }),
       end: once(async () => fs.closeSync(root))
     }
   }
@@ -186,7 +175,7 @@ const reopen = async (parts: RecoveryParts, row: WorkspaceRow): Promise<OpenTree
       missing: ["util-linux"]
     })
   }
-  const stage = bytesOf(path.join(work, "stage"))
+  const stage = fromInput(path.join(work, "stage"))
   const held = await holdNamespaces(
     { store: parts.store, tools: parts.tools },
     { path: stage, makeBelow: null },
