@@ -195,7 +195,7 @@ export const capabilityScenarios: readonly WorkspaceScenario[] = [
     name: "a file of holes stays one, inside and in an export, and its bytes are right",
     needs: [declares("sparseFiles", true)],
     body: async (scene) => {
-      const size = 2 ** 30
+      const size = 2 ** 28
       const source = scene.directory("source")
       writeFileSync(join(source, "all hole"), "")
       truncateSync(join(source, "all hole"), size)
