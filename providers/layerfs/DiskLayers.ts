@@ -98,8 +98,13 @@ export class DiskLayers implements LayerCache {
     return this.#looks.ended(names)
   }
 
+  async restore(commit: string, names: readonly string[], left: readonly string[]): Promise<() => void> {
+    await this.#makeAgain(commit, names, left)
+    return this.#leases.hold(names)
+  }
+
   /** From the bottom up, under the same names: a name stands for one view. */
-  async restore(commit: string, names: readonly string[], left: readonly string[]): Promise<void> {
+  async #makeAgain(commit: string, names: readonly string[], left: readonly string[]): Promise<void> {
     for (const name of names) {
       await this.#looks.again(name)
       await this.#takeChanged(name, left)

@@ -39,7 +39,7 @@ import type {
 } from "../../src/workspace/kit/Questions.ts"
 import type { HarvestInput } from "../../src/workspace/kit/Harvest.ts"
 import type { CheckpointReply, CheckpointRequest, PreviewReply } from "../../src/workspace/kit/StorePort.ts"
-import type { BranchRow, CommitRow, ProjectRow, WorkspaceRow } from "../../src/workspace/kit/RefStore.ts"
+import type { BranchRow, CommitRow, Decider, ProjectRow, WorkspaceRow } from "../../src/workspace/kit/RefStore.ts"
 import type { TreeChange, TreeEntry } from "../../src/workspace/kit/Tree.ts"
 
 /** Who asks for a commit, and under which operation it is found again. */
@@ -256,6 +256,11 @@ export interface Calls {
     readonly id: string
     readonly change: Partial<Omit<WorkspaceRow, "id">>
   }) => Promise<void>
+  readonly claimWorkspace: (input: {
+    readonly id: string
+    readonly before: string | null
+    readonly decider: Decider
+  }) => Promise<boolean>
   readonly workspaces: (input: { readonly states: readonly WorkspaceRow["state"][] }) => readonly WorkspaceRow[]
 }
 

@@ -54,5 +54,6 @@ export const storePortOf = (store: LayerStore, now: () => number): LayerStorePor
   preview: (base, harvest) => store.call("preview", { base, harvest }),
   putWorkspace: (row) => store.call("putWorkspace", row),
   updateWorkspace: (id, change) => store.call("updateWorkspace", { id, change }),
+  claimWorkspace: (id, before, decider) => store.call("claimWorkspace", { id, before, decider }),
   workspaces: (states) => store.call("workspaces", { states })
 })

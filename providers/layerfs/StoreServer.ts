@@ -340,6 +340,7 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
     updateWorkspace: async ({ id, change }) => {
       if (!(await refs.updateWorkspace(id, change))) throw refNotFound(id)
     },
+    claimWorkspace: ({ id, before, decider }) => refs.claimWorkspace(id, before, decider),
     workspaces: ({ states }) => refs.workspaces(states)
   }
 }

@@ -14,6 +14,7 @@ import { measureTiny } from "./demo.ts"
 const firstKilledAt: Readonly<Record<string, string>> = {
   "layerfs.open.reclaimed": "layerfs.commit.packSynced",
   "workspace.sweeping": "workspace.closed",
+  "recovery.claimed": "turn.hostEnded:2",
   "recovery.mounted": "turn.hostEnded:2",
   "recovery.forked": "turn.hostEnded:2",
   "recovery.committed": "turn.hostEnded:2",

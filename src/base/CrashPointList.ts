@@ -152,7 +152,8 @@ export const crashPoints = {
   "workspace.discarded": point("the row says discarded, the files are still there", "they are swept"),
   "workspace.sweeping": point("a directory that nobody speaks for is about to go", "the next sweep removes it"),
 
-  // What a killed process left, recovered.
+  // What a killed process left, recovered or dropped.
+  "recovery.claimed": point("the row says who decides, nothing is done", "it is listed still, and anybody's to decide"),
   "recovery.mounted": point("the left upper is mounted again", "it is listed still"),
   "recovery.forked": point("the branch for it stands, without its commit", "the repetition finds branch and upper"),
   "recovery.committed": point("the commit stands, the row says open", "the repetition finds the commit"),

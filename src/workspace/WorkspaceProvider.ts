@@ -443,7 +443,8 @@ export interface WorkspaceProvider {
   readonly left: Effect.Effect<readonly LeftWorkspace[], StoreError>
   /**
    * Commits what the workspace held to a branch of its own, under the given operation id; the original branch does not move. The files
-   * of a quarantined one are a commit already: the new branch begins at it, and the outcome is `unchanged`.
+   * of a quarantined one are a commit already: the new branch begins at it, and the outcome is `unchanged`. Of several who recover or drop
+   * one workspace at once, one does; the others wait, and then hear by `RefNotFound` what came of it, or are `Busy` after 5 seconds.
    */
   readonly recover: (
     workspace: string,

@@ -6,7 +6,9 @@ import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { expect, it } from "vitest"
 import { keptInside, openGitWorktree } from "../../providers/git-worktree/index.ts"
-import { forkOf, git, imported, picture, repository, run, scratch, shell, using } from "./ground.ts"
+import { stoppedAt } from "../layerfs/stoppedAt.ts"
+import { oneFile } from "../oneFile.ts"
+import { failure, forkOf, git, imported, picture, repository, run, scratch, shell, using } from "./ground.ts"
 
 const as = "-c user.name=a -c user.email=a@example.org"
 
@@ -123,3 +125,22 @@ it("GW4 C32 what was committed and stashed inside of a workspace without a chang
   expect(git(clone, "show", "FETCH_HEAD:a")).toBe("a\nb\n")
   expect(await run(keptInside({ store: scratch() }))).toEqual([])
 })
+
+it("W12 L12 what another process recovers is not removed under its capture: a discard is Busy, and hears afterwards what came of it", async () => {
+  const { provider, receipt, store } = await imported(repository({ a: "a\n", b: "b\n" }))
+  const branch = await forkOf(provider, receipt.layer)
+  const id = await using(provider, branch, async (workspace) => {
+    await shell(workspace, "echo second > a; rm b; echo new > c")
+    return workspace.id
+  })
+  const decider = await oneFile(join(import.meta.dirname, "../layerfs/decider.ts"))
+  const first = await stoppedAt(decider, [store, "git-worktree", "recover", id], "recovery.mounted")
+  expect(await failure(provider.discardLeft(id, "no"))).toMatchObject({ _tag: "Busy" })
+  const recovered = (JSON.parse(await first.go()) as { readonly branch: string }).branch
+  expect(await run(provider.listAt(recovered, ""))).toMatchObject([{ path: "a" }, { path: "c" }])
+  expect(await failure(provider.discardLeft(id, "no"))).toMatchObject({
+    _tag: "RefNotFound",
+    message: expect.stringContaining(recovered)
+  })
+  expect(fs.readdirSync(join(store, "git-worktree/work"))).toEqual([])
+}, 30_000)

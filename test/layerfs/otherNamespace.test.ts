@@ -7,14 +7,18 @@ import { expect, it } from "vitest"
 import { isAliveIn } from "../../src/base/LifeSign.ts"
 import { identify, isAlive } from "../../src/base/ProcessIdentity.ts"
 import { childOf } from "../../src/workspace/kit/Holder.ts"
-import { atEnd, forkOf, ground, run, shell, treeAt, using } from "./projFixture.ts"
+import { atEnd, failure, forkOf, ground, run, shell, treeAt, using } from "./projFixture.ts"
 import { oneFile } from "../oneFile.ts"
 
-/** Starts the victim in a pid namespace of its own, with its own /proc. */
-const inContainer = async (args: readonly string[], env?: NodeJS.ProcessEnv): Promise<ChildProcess> => {
+/** Starts the victim, or another program, in a pid namespace of its own, with its own /proc. */
+const inContainer = async (
+  args: readonly string[],
+  env?: NodeJS.ProcessEnv,
+  program = "projVictim.ts"
+): Promise<ChildProcess> => {
   const namespaces = ["--pid", "--fork", "--kill-child", "--mount-proc"]
   const user = process.getuid!() === 0 ? [] : ["--user", "--map-root-user"]
-  const victim = [process.execPath, await oneFile(join(import.meta.dirname, "projVictim.ts")), ...args]
+  const victim = [process.execPath, await oneFile(join(import.meta.dirname, program)), ...args]
   // The first process of a namespace cannot kill itself.
   const below = env === undefined ? [] : ["sh", "-c", '"$@"; exit $?', "sh"]
   const child = spawn("unshare", [...user, ...namespaces, ...below, ...victim], {
@@ -82,4 +86,18 @@ it("L12 W12 unfinished work of a live process of another pid namespace is not sw
   await once(child, "close")
   await run(provider.left)
   expect(fs.existsSync(made)).toBe(false)
+})
+
+it("W12 W23 S20 a decision of a process that was killed in another pid namespace keeps nobody from deciding, unless nobody knows that it is dead", async () => {
+  const { provider, store, commit } = await ground({ a: "a" })
+  const id = await using(provider, await forkOf(provider, commit), {}, async (workspace) => {
+    await shell(workspace, "echo changed > a")
+    return workspace.id
+  })
+  const at = { COPPICE_CRASH_AT: "recovery.claimed" }
+  await once(await inContainer([store, "layerfs", "recover", id], at, "decider.ts"), "close")
+  fs.renameSync(signs(store), `${signs(store)}-away`)
+  expect(await failure(provider.discardLeft(id, "no"))).toMatchObject({ _tag: "Busy" })
+  fs.renameSync(`${signs(store)}-away`, signs(store))
+  expect(await treeAt(provider, (await run(provider.recover(id))).branch)).toEqual({ a: "changed\n" })
 })

@@ -44,9 +44,9 @@ export interface LayerCache {
   readonly looked: (names: readonly string[]) => Promise<void>
   /**
    * Makes again, where it can, what is missing of the layers that showed a commit, after a boot or when somebody emptied the cache, and
-   * what somebody has changed, where no workspace stands on it but those that are `left`.
+   * what somebody has changed, where no workspace stands on it but those that are `left`. What is there by then stays until the answer is called.
    */
-  readonly restore: (commit: string, names: readonly string[], left: readonly string[]) => Promise<void>
+  readonly restore: (commit: string, names: readonly string[], left: readonly string[]) => Promise<() => void>
   /** Begins to take away what is beyond the limit and nobody needs, where there is a limit: for a moment when less is needed. */
   readonly trim: () => void
   /** Removes what processes that are gone had begun to make. */

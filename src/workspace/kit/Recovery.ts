@@ -12,6 +12,7 @@ import { fromInput } from "../../base/PathBytes.ts"
 import { currentIdentity, type ProcessIdentity } from "../../base/ProcessIdentity.ts"
 import { RefNotFound, Unavailable, WorkspaceUnreadable } from "../WorkspaceError.ts"
 import type { CommitOptions, CheckpointOutcome, LeftWorkspace, Quarantine } from "../WorkspaceProvider.ts"
+import { decideAlone } from "./Deciding.ts"
 import type { WorkspaceRow } from "./RefStore.ts"
 import { bootId, kernelRelease, startTimeOf } from "./Machine.ts"
 import { holdNamespaces, once } from "./HeldTree.ts"
@@ -129,8 +130,11 @@ export const listLeft = async (store: StorePort, layers: LayerCache | null): Pro
 const leftRow = async (store: StorePort, id: string): Promise<WorkspaceRow> => {
   const row = (await store.workspaces(waiting)).find((found) => found.id === id)
   if (row !== undefined && stateOf(store.directory, row) !== undefined) return row
+  const ended = (await store.workspaces(["closed", "discarded"])).find((found) => found.id === id)
+  const how = ended === undefined ? "" : `: it is ${ended.state}${ended.note === null ? "" : ` (${ended.note})`}`
   throw new RefNotFound({
-    message: row === undefined ? "No workspace with this id waits for a decision." : "The workspace is open and alive.",
+    message:
+      row === undefined ? `No workspace with this id waits for a decision${how}.` : "The workspace is open and alive.",
     remedy: "List the waiting ones with `left`. A live workspace is ended by its scope.",
     ref: id
   })
@@ -165,9 +169,8 @@ const reopen = async (parts: RecoveryParts, row: WorkspaceRow): Promise<OpenTree
   }
   if (row.kernel !== kernelRelease()) throw unreadable(row, `it was written under kernel ${row.kernel}`)
   if (row.mountOptions !== overlayOptions(row.lowers, row.id)) throw unreadable(row, "its mount options are not ours")
-  const serve = row.projection === "lazy" ? await servingAgain(parts, row) : undefined
-  if (serve === undefined) await layersAgain(parts, row)
-  if (parts.tools === undefined) {
+  const { store, tools } = parts
+  if (tools === undefined) {
     throw new Unavailable({
       message: "This machine lacks the tools to mount an overlay.",
       remedy: "Run `probe` and install what it names.",
@@ -175,29 +178,42 @@ const reopen = async (parts: RecoveryParts, row: WorkspaceRow): Promise<OpenTree
       missing: ["util-linux"]
     })
   }
+  const serve = row.projection === "lazy" ? await servingAgain(parts, row) : undefined
+  const release = serve === undefined ? await layersAgain(parts, row) : () => undefined
   const stage = fromInput(path.join(work, "stage"))
-  const held = await holdNamespaces(
-    { store: parts.store, tools: parts.tools },
+  const holding = holdNamespaces(
+    { store, tools },
     { path: stage, makeBelow: null },
     {
       ...row,
       record: false,
-      directory: path.join(parts.store.directory, "cache"),
+      directory: path.join(store.directory, "cache"),
       work,
       mounts: { workspacePath: stage, overlayOptions: row.mountOptions, bindTree: null, stage, makeBelow: null },
       protect: () => ({ plan: withoutProtection, isolation: notIsolated }),
       serve
     }
   )
-  return { ...common, ...overlaid(held), path: stage, harvestInput: overlayHarvest(content, held) }
+  const held = await holding.catch((error) => {
+    release()
+    throw error
+  })
+  const end = once(async () => {
+    await held.end()
+    release()
+  })
+  return { ...common, ...overlaid(held), path: stage, harvestInput: overlayHarvest(content, held), end }
 }
 
-const layersAgain = async ({ store, layers }: RecoveryParts, row: WorkspaceRow): Promise<void> => {
+/** The layers below it, which nobody takes away until the answer is called. */
+const layersAgain = async ({ store, layers }: RecoveryParts, row: WorkspaceRow): Promise<() => void> => {
   if (layers === null) throw unreadable(row, "this provider has no layers")
   const rows = await store.workspaces(waiting)
   const left = rows.filter((found) => stateOf(store.directory, found) !== undefined).map(({ id }) => id)
-  await layers.restore(row.base, row.lowers, left)
-  if (!layers.available(row.lowers)) throw unreadable(row, "a layer below it is gone, or changed and in use by others")
+  const release = await layers.restore(row.base, row.lowers, left)
+  if (layers.available(row.lowers)) return release
+  release()
+  throw unreadable(row, "a layer below it is gone, or changed and in use by others")
 }
 
 const servingAgain = async ({ server }: RecoveryParts, row: WorkspaceRow): Promise<() => Promise<ServedLower>> => {
@@ -222,13 +238,24 @@ const recoverQuarantined = async (
   return { branch: branch.id, checkpoint: { outcome: "unchanged", commit, root: kept.root } }
 }
 
-/** The upper stands against the layers it was mounted on, so the recovered branch starts at their commit. */
-export const recoverLeft = async (
+export const recoverLeft = (
   parts: RecoveryParts,
   id: string,
   options: CommitOptions = {}
+): Promise<{ readonly branch: string; readonly checkpoint: CheckpointOutcome }> =>
+  decideAlone(
+    parts.store,
+    () => leftRow(parts.store, id),
+    (row) => recoverRow(parts, row, options)
+  )
+
+/** The upper stands against the layers it was mounted on, so the recovered branch starts at their commit. */
+const recoverRow = async (
+  parts: RecoveryParts,
+  row: WorkspaceRow,
+  options: CommitOptions
 ): Promise<{ readonly branch: string; readonly checkpoint: CheckpointOutcome }> => {
-  const row = await leftRow(parts.store, id)
+  const { id } = row
   if (row.quarantine !== undefined) return recoverQuarantined(parts.store, row, row.quarantine, options)
   const tree = await reopen(parts, row)
   crashPoint("recovery.mounted")
@@ -252,12 +279,16 @@ export const recoverLeft = async (
   }
 }
 
-export const discardLeft = async (store: StorePort, id: string, reason: string): Promise<void> => {
-  const row = await leftRow(store, id)
-  await store.beforeRemoval?.(id, treeOf(workOf(store, id)))
-  await store.updateWorkspace(row.id, { state: "discarded", note: reason })
-  crashPoint("workspace.discarded")
-  await removeWork(store, id)
-}
+export const discardLeft = (store: StorePort, id: string, reason: string): Promise<void> =>
+  decideAlone(
+    store,
+    () => leftRow(store, id),
+    async () => {
+      await store.beforeRemoval?.(id, treeOf(workOf(store, id)))
+      await store.updateWorkspace(id, { state: "discarded", note: reason })
+      crashPoint("workspace.discarded")
+      await removeWork(store, id)
+    }
+  )
 
 export const newWorkspaceId = (): string => newId("workspace")

@@ -48,6 +48,14 @@ export interface BranchRow {
   readonly head: string
 }
 
+/** Who recovers or drops a workspace that was left. */
+export interface Decider {
+  /** A name for this one try. */
+  readonly claim: string
+  readonly process: ProcessIdentity
+  readonly thread: number
+}
+
 /** Everything that is needed to mount the same upper again, written before the first mount (W23). */
 export interface WorkspaceRow {
   readonly id: string
@@ -69,6 +77,8 @@ export interface WorkspaceRow {
   readonly note: string | null
   /** Where its files stand when its holder lost the authority (W18). */
   readonly quarantine?: Quarantine
+  /** Counts only while the workspace waits for a decision (Deciding.ts). */
+  readonly decider?: Decider | null
 }
 
 export interface ProjectRow {
@@ -111,6 +121,8 @@ export interface RefStore<Input extends AddCommit = AddCommit> {
   readonly putWorkspace: (row: WorkspaceRow) => Promise<void>
   /** False when there is no such workspace. */
   readonly updateWorkspace: (id: string, change: Partial<Omit<WorkspaceRow, "id">>) => Promise<boolean>
+  /** One transaction: writes who decides. False, with nothing written, when that is another claim than `before`, or the workspace has ended. */
+  readonly claimWorkspace: (id: string, before: string | null, decider: Decider) => Promise<boolean>
   readonly workspaces: (states: readonly WorkspaceRow["state"][]) => readonly WorkspaceRow[]
 }
 

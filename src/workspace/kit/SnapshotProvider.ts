@@ -160,6 +160,7 @@ const portOf = (store: SnapshotStore, checkpoints: SnapshotCheckpoints, now: () 
     updateWorkspace: async (id, change) => {
       await refs.updateWorkspace(id, change)
     },
+    claimWorkspace: (id, before, decider) => refs.claimWorkspace(id, before, decider),
     workspaces: async (states) => refs.workspaces(states),
     ...(backend.clear === undefined ? {} : { clear: (target) => backend.clear!(fromInput(target)) }),
     ...(backend.unmake === undefined

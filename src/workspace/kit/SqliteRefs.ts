@@ -15,6 +15,7 @@ import type {
   Added,
   BranchRow,
   CommitRow,
+  Decider,
   Moved,
   NewCommit,
   NewMove,
@@ -318,6 +319,16 @@ export class SqliteRefs<Input extends AddCommit = AddCommit> {
       if (found === undefined) return false
       const row = { ...(parsed(found["row"]) as WorkspaceRow), ...change }
       this.db.run("UPDATE workspaces SET state = ?, row = ? WHERE id = ?", row.state, JSON.stringify(row), id)
+      return true
+    })
+  }
+
+  claimWorkspace(id: string, before: string | null, decider: Decider): Promise<boolean> {
+    return this.db.transactWithRetry(() => {
+      const found = this.db.get("SELECT row FROM workspaces WHERE id = ? AND state NOT IN ('closed', 'discarded')", id)
+      const row = found === undefined ? undefined : (parsed(found["row"]) as WorkspaceRow)
+      if (row === undefined || (row.decider?.claim ?? null) !== before) return false
+      this.db.run("UPDATE workspaces SET row = ? WHERE id = ?", JSON.stringify({ ...row, decider }), id)
       return true
     })
   }

@@ -5,7 +5,7 @@
  */
 import type { Durability } from "../../sqlite/Database.ts"
 import type { Actor, Change, CheckpointOutcome, GrepMatch, SkippedEntries } from "../WorkspaceProvider.ts"
-import type { BranchRow, CommitRow, WorkspaceRow } from "./RefStore.ts"
+import type { BranchRow, CommitRow, Decider, WorkspaceRow } from "./RefStore.ts"
 import type { GrepTexts } from "./Questions.ts"
 import type { HarvestInput } from "./Harvest.ts"
 import type { TreePath } from "../../base/PathBytes.ts"
@@ -97,5 +97,7 @@ export interface StorePort {
   readonly preview: (base: string, harvest: HarvestInput, signal?: AbortSignal) => Promise<PreviewReply>
   readonly putWorkspace: (row: WorkspaceRow) => Promise<void>
   readonly updateWorkspace: (id: string, change: Partial<Omit<WorkspaceRow, "id">>) => Promise<void>
+  /** See RefStore. */
+  readonly claimWorkspace: (id: string, before: string | null, decider: Decider) => Promise<boolean>
   readonly workspaces: (states: readonly WorkspaceRow["state"][]) => Promise<readonly WorkspaceRow[]>
 }
