@@ -76,6 +76,27 @@ describe.each(["overlay", "copy"] as const)("%s", (projection: Projection) => {
     }
   })
 
+  it("W12 W18 a quarantined workspace that is open still keeps its files when it is dropped or recovered: they go with its end", async () => {
+    const { provider, commit } = await shared()
+    const decisions = [(id: string) => provider.discardLeft(id, "seen"), (id: string) => provider.recover(id)]
+    for (const decide of decisions) {
+      const branch = await forkOf(provider, commit)
+      const waiting = async () => (await run(provider.left)).filter((found) => found.branch === branch)
+      const { state, guard } = switched()
+      const lost = await using(provider, branch, { projection, guard }, async (workspace) => {
+        await run(workspace.write("mine", "work"))
+        state.answer = "no"
+        const first = (await failure(workspace.checkpoint())) as AuthorityLost
+        await run<unknown, unknown>(decide(workspace.id))
+        expect(Buffer.from(await run(workspace.read("mine"))).toString()).toBe("work")
+        expect(await waiting()).toEqual([])
+        return first
+      })
+      expect(await waiting()).toEqual([])
+      expect(await treeAt(provider, lost.quarantine!.commit)).toMatchObject({ mine: "work" })
+    }
+  })
+
   it("W18 processes are ended before the files are kept, and what stood at the last checkpoint needs no quarantine", async () => {
     const { provider, commit } = await shared()
     const branch = await forkOf(provider, commit)

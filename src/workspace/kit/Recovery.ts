@@ -283,7 +283,9 @@ export const discardLeft = (store: StorePort, id: string, reason: string): Promi
   decideAlone(
     store,
     () => leftRow(store, id),
-    async () => {
+    async (row) => {
+      // The files of a quarantined one are a commit. Where it is open still, its end takes them away.
+      if (ownerMayLive(store.directory, row)) return store.updateWorkspace(id, { state: "discarded", note: reason })
       await store.beforeRemoval?.(id, treeOf(workOf(store, id)))
       await store.updateWorkspace(id, { state: "discarded", note: reason })
       crashPoint("workspace.discarded")
