@@ -13,7 +13,7 @@ import { type GitWorktreeOptions, openGitWorktree } from "../../providers/git-wo
 import type { OpenOptions, Workspace, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 import { atEnd, run, scratch } from "../layerfs/projFixture.ts"
 
-export { atEnd, failure, run, scratch } from "../layerfs/projFixture.ts"
+export { atEnd, endedAtEnd, failure, run, scratch } from "../layerfs/projFixture.ts"
 
 const variables = {
   PATH: process.env["PATH"] ?? "",

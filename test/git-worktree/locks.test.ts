@@ -8,7 +8,7 @@ import { expect, it } from "vitest"
 import { blobs } from "../../providers/git-worktree/Blobs.ts"
 import { Locks } from "../../providers/git-worktree/Locks.ts"
 import { oneFile, oneFileEnvironment } from "../oneFile.ts"
-import { atEnd, git, scratch } from "./ground.ts"
+import { endedAtEnd, git, scratch } from "./ground.ts"
 
 const holder = await oneFile(join(import.meta.dirname, "programs/holder.ts"))
 const start = (...args: readonly string[]) =>
@@ -33,8 +33,7 @@ it("GW3 W11 C31 what is done alone is done alone, in this process and in others"
 
 it("GW3 C35 a lock goes with the process that held it; one that lives keeps others out, readers too", async () => {
   const directory = scratch()
-  const child = start(directory, "", "0")
-  atEnd(() => child.kill("SIGKILL"))
+  const child = endedAtEnd(start(directory, "", "0"))
   await once(child.stdout, "data")
   const locks = new Locks(directory)
   expect(await locks.ifFree("one", async () => "taken")).toBeUndefined()

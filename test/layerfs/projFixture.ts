@@ -2,6 +2,7 @@
  * Ground for the tests of open workspaces: a provider with its projections over a scratch store, and a look at what is left.
  * Promise: real git, mounts and processes; after each test nothing of it is mounted, running or on disk.
  */
+import type { ChildProcess } from "node:child_process"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -10,11 +11,22 @@ import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { afterAll, afterEach, expect } from "vitest"
 import { makeLayerFs } from "../../providers/layerfs/Provider.ts"
+import { readProcess } from "../../src/base/ProcessTable.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import type { OpenOptions, Workspace, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
 
 const cleanups: (() => unknown)[] = []
 export const atEnd = (cleanup: () => unknown): void => void cleanups.push(cleanup)
+
+/** Ends a program of the test's own with the test, and waits until it is gone. */
+export const endedAtEnd = <A extends ChildProcess>(child: A): A => {
+  const gone = new Promise((resolve) => child.once("close", resolve))
+  atEnd(() => {
+    child.kill("SIGKILL")
+    return gone
+  })
+  return child
+}
 
 const scratches: string[] = []
 
@@ -31,6 +43,23 @@ export const processesOf = (path: string): string[] =>
         return []
       }
     })
+
+/**
+ * What this process started is gone by now. What a killed program of a test had started ends by itself a moment after it: that is waited for.
+ */
+const noProcessIsLeft = async (path: string): Promise<void> => {
+  const left = (): string[] => processesOf(path)
+  const isOurs = (line: string): boolean => {
+    for (let pid = Number.parseInt(line, 10); pid > 1; pid = readProcess(pid)?.parent ?? 0) {
+      if (pid === process.pid) return true
+    }
+    return false
+  }
+  const until = performance.now() + 30_000
+  while (left().length > 0 && !left().some(isOurs) && performance.now() < until)
+    await new Promise((go) => setTimeout(go, 5))
+  expect(left(), "a process is left").toEqual([])
+}
 
 /** Children of this process that hold namespaces. */
 export const holders = (): string[] =>
@@ -52,7 +81,7 @@ afterEach(async () => {
   const mounts = fs.readFileSync("/proc/self/mountinfo", "utf8")
   for (const path of scratches.splice(0)) {
     expect(mounts.includes(path), "a mount is left").toBe(false)
-    expect(processesOf(path), "a process is left").toEqual([])
+    await noProcessIsLeft(path)
     await removeTree(path)
   }
   expect(holders(), "a holder is left").toEqual([])

@@ -9,6 +9,7 @@ import * as Direct from "../../src/workspace/kit/DirectCalls.ts"
 import type { Workspace } from "../../src/workspace/WorkspaceProvider.ts"
 import {
   atEnd,
+  endedAtEnd,
   failure,
   forkOf,
   ground,
@@ -237,8 +238,7 @@ for (;;) {
   try { fs.symlinkSync(${JSON.stringify(outside)}, "evil") } catch {}
 }`
     const { spawn } = await import("node:child_process")
-    const rival = spawn(process.execPath, ["-e", program], { stdio: "ignore" })
-    atEnd(() => rival.kill("SIGKILL"))
+    const rival = endedAtEnd(spawn(process.execPath, ["-e", program], { stdio: "ignore" }))
     const descriptor = fs.openSync(tree, "r")
     atEnd(() => fs.closeSync(descriptor))
     const beneath = new Beneath(descriptor, root)

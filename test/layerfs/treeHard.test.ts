@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { describe, expect, it, vi } from "vitest"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
-import { atEnd, forkOf, providerOn, run, scratch, shell, using } from "./projFixture.ts"
+import { endedAtEnd, forkOf, providerOn, run, scratch, shell, using } from "./projFixture.ts"
 import { oneFile } from "../oneFile.ts"
 
 // Whole child processes and hundreds of megabytes; the bound is for machines that are busy with other work.
@@ -39,7 +39,7 @@ describe("a source that changes", () => {
       ],
       { stdio: ["ignore", "pipe", "inherit"] }
     )
-    atEnd(() => writer.kill("SIGKILL"))
+    endedAtEnd(writer)
     await once(writer.stdout, "data")
     await using(provider, await forkOf(provider, frozen.layer), {}, async (workspace) => {
       for (let i = 0; i < 8; i += 1) {
