@@ -6,12 +6,13 @@
 import { existsSync, lstatSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join as joinPath } from "node:path"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
+import { Descent } from "../../src/base/Descent.ts"
 import { join, type TreePath } from "../../src/base/PathBytes.ts"
 import { linkTarget, lstat, namesOf, skipReason } from "../../src/workspace/kit/Harvest.ts"
 import { refuseImport } from "../../src/workspace/kit/ImportSource.ts"
 import type { KeepInput } from "../../src/workspace/kit/SnapshotBackend.ts"
 import type { TreeChange } from "../../src/workspace/kit/Tree.ts"
-import { Unavailable } from "../../src/workspace/WorkspaceError.ts"
+import { ImportRefused, Unavailable } from "../../src/workspace/WorkspaceError.ts"
 import { blobs, damaged } from "./Blobs.ts"
 import { flushRepository } from "./Durable.ts"
 import { git, type GitOptions } from "./Git.ts"
@@ -101,17 +102,26 @@ export const readEntry = async (
   return stateFrom(new Map([...parts].map(([name, all]) => [name, Buffer.concat(all)])), algorithm)
 }
 
-/** All of a directory, parents before children. */
-function* walk(root: TreePath, leaveOut: ReadonlySet<TreePath>, at: TreePath = ""): Generator<StateStep> {
-  for (const name of namesOf(join(root, at))) {
-    const path = at === "" ? name : join(at, name)
+/** All of a directory, parents before children. The path of a file is good until the next step is asked for. */
+function* walk(descent: Descent, leaveOut: ReadonlySet<TreePath>, at: TreePath = ""): Generator<StateStep> {
+  for (const name of namesOf(`${descent.enter(at)}/.`)) {
+    const path = join(at, name)
     if (path === ownName || leaveOut.has(path)) continue
-    const file = join(root, path)
+    const file = descent.to(path)
     const stat = lstat(file)
     if (skipReason(path, stat) !== undefined) continue
-    if (stat.isDirectory()) yield* walk(root, leaveOut, path)
+    if (stat.isDirectory()) yield* walk(descent, leaveOut, path)
     else if (stat.isSymbolicLink()) yield { op: "link", path: toKept(path), target: linkTarget(file) }
     else yield { op: "file", path: toKept(path), file, executable: (stat.mode & 0o100n) !== 0n }
+  }
+}
+
+function* allOf(tree: TreePath, leaveOut: ReadonlySet<TreePath>): Generator<StateStep> {
+  const descent = new Descent(tree)
+  try {
+    yield* walk(descent, leaveOut)
+  } finally {
+    descent.close()
   }
 }
 
@@ -169,7 +179,7 @@ export const keepState = async (project: Project, input: KeepInput, options: Kee
   async function* steps(): AsyncGenerator<StateStep> {
     if (changes === null || parents.length === 0) {
       if (parents.length > 0) yield { op: "remove", path: stateRoot.slice(0, -1) }
-      yield* walk(tree, new Set(input.leaveOut))
+      yield* allOf(tree, new Set(input.leaveOut))
     } else yield* changed(tree, changes)
     if (entry === null) return
     const raw = input.isImport ? filtered(tree, ids, entry, options.indexMtime) : undefined
@@ -195,9 +205,9 @@ export const keepState = async (project: Project, input: KeepInput, options: Kee
       signal
     })
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code
     // It was there a moment ago, and the scan of the same import tells that it is in the state.
-    if (input.isImport && (code === "ENOENT" || code === "ENOTDIR")) throw refuseImport("changing", tree)
+    const isGone = ["ENOENT", "ENOTDIR", "ELOOP"].includes(String((error as NodeJS.ErrnoException).code))
+    if (error instanceof ImportRefused || (input.isImport && isGone)) throw refuseImport("changing", tree)
     throw error
   }
   crashPoint("gitWorktree.keep.written")

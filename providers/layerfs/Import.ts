@@ -3,7 +3,9 @@
  * Promise: the source is never changed; a target inside the source, or the reverse, is refused before anything is read; an
  * import that fails or is cancelled leaves no trace in the index; everything left out is listed. Rules: W13, W14, L14, L15.
  */
+import { closeSync } from "node:fs"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
+import { namesDescriptors, openToWalk } from "../../src/base/Descent.ts"
 import type { Durability } from "../../src/sqlite/Database.ts"
 import { checkSource, refuseImport } from "../../src/workspace/kit/ImportSource.ts"
 import type { ImportReceipt, Progress } from "../../src/workspace/WorkspaceProvider.ts"
@@ -39,7 +41,9 @@ export const importDirectory = async (context: ImportContext, input: ImportInput
   }
   const began = Date.now()
   const memory = ImportMemory.open(context.cache, source, (commit) => context.refs.commit(commit) !== undefined)
-  const reading = new ImportReading(context, source, notes, check)
+  // For the scan and the readers alike: whatever lies at the path meanwhile, all of them work in the same directory.
+  const root = namesDescriptors ? openToWalk(source) : null
+  const reading = new ImportReading(context, { path: source, root }, notes, check)
   let scanned: Scan
   try {
     scanned = await scan(
@@ -54,13 +58,15 @@ export const importDirectory = async (context: ImportContext, input: ImportInput
         if (known === undefined) return reading.add(file, index, lookedAt)
         file.id = known.id
         reading.skip(file, index, known.signs)
-      }
+      },
+      { root }
     )
     crashPoint("layerfs.import.scanned")
     context.progress({ phase: "scan", files: scanned.seen, bytes: 0, totalFiles: scanned.seen, totalBytes: 0 })
     await reading.end(scanned)
   } finally {
     await reading.stop()
+    if (root !== null) closeSync(root)
   }
   crashPoint("layerfs.import.read")
   check()

@@ -1,13 +1,16 @@
 /**
  * The reading side of an import, run in one or two extra threads: read, hash, group, compress.
  * Promise: at most one batch (about 1 MiB, or one chunk of a large file) is in memory at a time; a file that changes while
- * it is read is read again, and after three tries recorded as read and reported. Rules: W13, W14; C17; 01 (bounded memory).
+ * it is read is read again, and after three tries recorded as read and reported; a file is read only where the scan walked to it, whatever
+ * became of a directory on the way (where the system names no descriptors by path: only the file of that device and inode, others are gone).
+ * Rules: W13, W14; C17; 01 (bounded memory).
  */
 import { hash } from "node:crypto"
 import { type BigIntStats, closeSync, constants, fstatSync, openSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import type { MessagePort } from "node:worker_threads"
 import type { Digest } from "../../src/base/Digest.ts"
+import { Descent } from "../../src/base/Descent.ts"
 import { reach } from "../../src/base/LongPath.ts"
 import type { TreePath } from "../../src/base/PathBytes.ts"
 import { frameGroup, groupTarget, importGroup } from "./Group.ts"
@@ -28,6 +31,8 @@ export interface Batch {
   readonly modes: Uint16Array<ArrayBuffer>
   /** mtime and ctime of each in turn, nanoseconds. */
   readonly times: BigInt64Array<ArrayBuffer>
+  /** Device and inode of each in turn, where there is no descriptor to go by. */
+  readonly inodes: BigUint64Array<ArrayBuffer>
   /** Milliseconds since 1970, no later than the scan looked at any of them. */
   readonly lookedAt: number
   /** Store content also when another thread seems to have stored it. */
@@ -84,6 +89,8 @@ export interface ReaderSetup {
   readonly role: "import"
   /** Absolute real path of the directory to import, byte string. */
   readonly source: string
+  /** Its descriptor; see Descent. */
+  readonly root: number | null
   readonly index: string
   /** 64-bit prefixes of ids that some thread has taken on: a hint against double work, checked by the importer at the end. */
   readonly claims: SharedArrayBuffer
@@ -245,10 +252,27 @@ export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void =
     return { ...content, blocks: used, signs }
   }
 
-  const readFile = (index: number, path: TreePath): ReadOutcome => {
+  const descent = new Descent(setup.source, setup.root)
+  const open = (path: TreePath): number => reach(descent.to(path), openQuietly)
+  const openAnew = (path: TreePath): number => {
+    try {
+      return open(path)
+    } catch {
+      descent.restart()
+      return open(path)
+    }
+  }
+
+  /** Where no descriptor leads to the file: whether it is the one that the scan saw. */
+  const isMeant = (batch: Batch, n: number, { dev, ino }: BigIntStats): boolean =>
+    descent.isFixed || (dev === batch.inodes[2 * n] && ino === batch.inodes[2 * n + 1])
+
+  const readFile = (batch: Batch, n: number): ReadOutcome => {
+    const index = batch.indexes[n]!
+    const path = batch.paths[n]!
     let fd: number
     try {
-      fd = reach(`${setup.source}/${path}`, openQuietly)
+      fd = openAnew(path)
     } catch (error) {
       const code = (error as NodeJS.ErrnoException).code ?? "unknown"
       return goneCodes.includes(code) ? { index, gone: true } : { index, failed: code }
@@ -256,7 +280,7 @@ export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void =
     try {
       for (let attempt = 1; ; attempt += 1) {
         const before = settled(fd)
-        if (!before.isFile()) return { index, gone: true }
+        if (!before.isFile() || !isMeant(batch, n, before)) return { index, gone: true }
         const content = readOnce(fd, path, before)
         const after = fstatSync(fd, { bigint: true })
         const changed =
@@ -283,11 +307,13 @@ export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void =
     if (raw + size > importGroup) seal()
     let fd: number | undefined
     try {
-      fd = reach(`${setup.source}/${batch.paths[n]!}`, openQuietly)
+      fd = open(batch.paths[n]!)
       const got = readDescriptor(fd)(group, raw, size, 0)
       const after = fstatSync(fd, { bigint: true })
       const same = after.mtimeNs === batch.times[2 * n] && after.ctimeNs === ctimeNs && after.size === BigInt(size)
-      return same && got === size && after.isFile() ? group.subarray(raw, raw + size) : undefined
+      return same && got === size && after.isFile() && isMeant(batch, n, after)
+        ? group.subarray(raw, raw + size)
+        : undefined
     } catch {
       return undefined
     } finally {
@@ -306,7 +332,7 @@ export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void =
     for (const [n, index] of batch.indexes.entries()) {
       const content = force ? undefined : readAsScanned(batch, n)
       if (content === undefined) {
-        const outcome = readFile(index, batch.paths[n]!)
+        const outcome = readFile(batch, n)
         if ("size" in outcome) bytes += outcome.size
         others.push(outcome)
         continue

@@ -26,9 +26,15 @@ const rounds = 3
 /** A reader makes much that lives for one file: with room for more of it, it would only hold more. */
 const resourceLimits = { maxYoungGenerationSizeMb: 8 }
 
+export interface ImportedSource {
+  readonly path: TreePath
+  /** Its descriptor, which all threads of a process share; see Descent. */
+  readonly root: number | null
+}
+
 export class ImportReading {
   readonly #context: ImportContext
-  readonly #source: TreePath
+  readonly #source: ImportedSource
   readonly #notes: ImportNotes
   /** Throws when the caller gave up. */
   readonly #check: () => void
@@ -54,7 +60,7 @@ export class ImportReading {
   #doneFiles = 0
   #doneBytes = 0
 
-  constructor(context: ImportContext, source: TreePath, notes: ImportNotes, check: () => void) {
+  constructor(context: ImportContext, source: ImportedSource, notes: ImportNotes, check: () => void) {
     this.#context = context
     this.#source = source
     this.#notes = notes
@@ -97,12 +103,14 @@ export class ImportReading {
 
   #batch(indexes: readonly number[], lookedAt: number, force: boolean): Batch {
     const files = indexes.map((index) => this.#files[index]!)
+    const byPath = this.#source.root === null
     return {
       indexes: Uint32Array.from(indexes),
       paths: files.map((file) => file.path),
       sizes: Float64Array.from(files, (file) => file.size),
       modes: Uint16Array.from(files, (file) => file.mode),
       times: BigInt64Array.from(files.flatMap((file) => [file.mtimeNs, file.ctimeNs])),
+      inodes: BigUint64Array.from(byPath ? files.flatMap((file) => [file.device, file.ino]) : []),
       lookedAt,
       force
     }
@@ -126,7 +134,8 @@ export class ImportReading {
 
   #start(): void {
     const { index } = this.#context
-    const setup: ReaderSetup = { role: "import", index, source: this.#source, claims: this.#claims }
+    const { path: source, root } = this.#source
+    const setup: ReaderSetup = { role: "import", index, source, root, claims: this.#claims }
     const reader = new Worker(workerUrl(), { workerData: setup, execArgv: [], resourceLimits })
     this.#readers.push(reader)
     this.#idle.push(reader, reader)

@@ -21,7 +21,7 @@ import { makePrivateDirectory, syncDirectory } from "../../src/workspace/kit/Sto
 import { FileSystemFailure, Unavailable } from "../../src/workspace/WorkspaceError.ts"
 import { admit } from "./Admission.ts"
 import { cloneTree, leaveOutOf } from "./Clone.ts"
-import { openRoot } from "./Descent.ts"
+import { openRoot } from "../../src/base/Descent.ts"
 import { keptDirectory, keptFiles } from "./KeptFiles.ts"
 import { liesAcross, missingForClones } from "./ProbeClones.ts"
 import { isUntouched, removeState, standing, stateDirectory, treeIn, workingPlace, writeMark } from "./States.ts"

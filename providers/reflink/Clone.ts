@@ -9,7 +9,7 @@ import { basename, parent, toBytes, type TreePath } from "../../src/base/PathByt
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import { FileSystemFailure, Unavailable } from "../../src/workspace/WorkspaceError.ts"
 import { type Complaint, complaintsOf } from "./CopyMessages.ts"
-import { Descent, openBelow, openRoot, within } from "./Descent.ts"
+import { Descent, openBelow, openRoot, within } from "../../src/base/Descent.ts"
 import { runTool } from "./Tool.ts"
 
 export interface CloneInput {

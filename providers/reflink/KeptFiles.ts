@@ -8,7 +8,7 @@ import { basename } from "node:path"
 import { fromInput, toBytes, type TreePath } from "../../src/base/PathBytes.ts"
 import type { Piece, Snapshot } from "../../src/workspace/kit/SnapshotBackend.ts"
 import { FileSystemFailure, ObjectDamaged } from "../../src/workspace/WorkspaceError.ts"
-import { Descent, openRoot } from "./Descent.ts"
+import { Descent, openRoot } from "../../src/base/Descent.ts"
 import { stateDirectory, treeIn, workingPlace } from "./States.ts"
 import { runTool } from "./Tool.ts"
 

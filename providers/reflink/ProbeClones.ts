@@ -7,7 +7,7 @@ import { randomUUID } from "node:crypto"
 import { fromInput, join, toBytes, type TreePath } from "../../src/base/PathBytes.ts"
 import { freshName } from "../../src/workspace/kit/Machine.ts"
 import type { Missing } from "../../src/workspace/kit/SnapshotBackend.ts"
-import { openRoot } from "./Descent.ts"
+import { openRoot } from "../../src/base/Descent.ts"
 import { runTool } from "./Tool.ts"
 
 /** The code with which the kernel refuses to clone `file` into `directory`, or null when it did. */

@@ -12,7 +12,7 @@ import { freshName } from "../../src/workspace/kit/Machine.ts"
 import { makerOf } from "../../src/workspace/kit/WorkDirectory.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import type { Snapshot } from "../../src/workspace/kit/SnapshotBackend.ts"
-import { openRoot } from "./Descent.ts"
+import { openRoot } from "../../src/base/Descent.ts"
 import { removeAny } from "./Subvolumes.ts"
 import { runTool } from "./Tool.ts"
 

@@ -5,7 +5,7 @@
  */
 import * as fs from "node:fs"
 import { fromInput } from "../../src/base/PathBytes.ts"
-import { openRoot } from "./Descent.ts"
+import { openRoot } from "../../src/base/Descent.ts"
 import { runTool } from "./Tool.ts"
 
 /** `   2:       25..     732:         49..       756:    708:             last,shared,eof`, in blocks. */

@@ -1,9 +1,11 @@
-/** What is kept of a state, whatever becomes of the user's repository, and what the store takes. Rules: GW1, GW2, L8, L10, W7, W15. */
+/** What is kept of a state, whatever becomes of the user's repository, and what the store takes. Rules: GW1, GW2, L8, L10, W7, W13, W15; C17. */
 import * as fs from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { expect, it } from "vitest"
+import { keepState, refOf } from "../../providers/git-worktree/States.ts"
+import type { KeepInput } from "../../src/workspace/kit/SnapshotBackend.ts"
 import {
   failure,
   forkOf,
@@ -11,6 +13,7 @@ import {
   imported,
   picture,
   providerOn,
+  put,
   repository,
   run,
   scratch,
@@ -141,3 +144,32 @@ it("GW2 W13 W14 an import that is interrupted while files are stored leaves noth
   expect(files).toBe(301)
   expect(picture(source)).toEqual(before)
 }, 120_000)
+
+it("W13 C17 a directory that is swapped for a link while it is kept brings nothing from where that leads", async () => {
+  const [source, outside, states] = [scratch(), scratch(), join(scratch(), "states.git")]
+  put(source, { "d/1": "inside\n", "d/2": "inside\n", "d/e/3": "inside\n" })
+  put(outside, { 2: "outside\n", "e/3": "outside\n" })
+  git(scratch(), "init", "-q", "--bare", states)
+  const swap = (): void => {
+    if (fs.existsSync(`${source}-d`)) return
+    fs.renameSync(join(source, "d"), `${source}-d`)
+    fs.symlinkSync(outside, join(source, "d"))
+  }
+  const input: KeepInput = {
+    snapshot: { project: "prj_1", commit: "cmt_1" },
+    parents: [],
+    tree: source,
+    isImport: true,
+    changes: null,
+    leaveOut: [],
+    message: "",
+    at: 0,
+    onProgress: swap,
+    signal: new AbortController().signal
+  }
+  const none = { id: "prj_1", directory: states, inside: "", base: "", commonDir: "", objects: [] }
+  await keepState({ ...none, states, algorithm: "sha1" }, input, { flush: false, entry: null, indexMtime: 0 })
+  const kept = ["d/1", "d/2", "d/e/3"].map((at) => git(states, "cat-file", "-p", `${refOf("cmt_1")}:state/${at}`))
+  expect(kept).toEqual(["inside\n", "inside\n", "inside\n"])
+  fs.rmSync(`${source}-d`, { recursive: true })
+})

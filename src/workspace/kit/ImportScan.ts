@@ -1,9 +1,11 @@
 /**
  * The walk over the source of an import: names, types, modes, mtimes, link targets, hard-link keys; no content.
  * Promise: the source is only looked at; what cannot be taken along (sockets, devices, unreadable directories) is noted by
- * name with its reason, and nothing is left out silently; any depth costs the same. Rules: W13, W22, L15; C8, C17, C18.
+ * name with its reason, and nothing is left out silently; any depth costs the same; a directory that somebody swaps for a link meanwhile
+ * brings nothing in from where that leads. Rules: W13, W22, L15; C8, C17, C18.
  */
 import { type BigIntStats, lstatSync, readdirSync, readlinkSync } from "node:fs"
+import { Descent } from "../../base/Descent.ts"
 import { longestTreePath, reach } from "../../base/LongPath.ts"
 import { join as joinPath, type TreePath } from "../../base/PathBytes.ts"
 import type { ImportNotes } from "./ImportNotes.ts"
@@ -62,7 +64,7 @@ const specialKinds: ReadonlyMap<number, string> = new Map([
 ])
 
 /** What looking says when the name means something else by now. */
-const goneCodes: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR"])
+const goneCodes: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ELOOP"])
 
 /** The link's target after following its own `..` parts by name, or undefined when it leads out of the root. */
 const leavesRoot = (path: TreePath, target: TreePath, source: TreePath): boolean => {
@@ -90,6 +92,13 @@ const isStore = (names: readonly string[]): boolean =>
 /** Entries between two turns of the event loop: a read or a cancellation waits no longer than this takes, some 20 ms. */
 const stretch = 2000
 
+export interface ScanOptions {
+  readonly shownAs?: TreePath
+  readonly apart?: readonly TreePath[]
+  /** A descriptor of the source, where the caller has one; see Descent. */
+  readonly root?: number | null
+}
+
 /**
  * Walks `source`, an absolute real path as a byte string.
  * `onProgress` is called now and then and may throw to stop the walk; `onFile` is called for each file as it is found, in the order
@@ -101,7 +110,23 @@ export const scan = async (
   notes: ImportNotes,
   onProgress: (files: number) => void,
   onFile: (file: ScannedFile, index: number, lookedAt: number) => void,
-  { shownAs = source, apart = [] }: { readonly shownAs?: TreePath; readonly apart?: readonly TreePath[] } = {}
+  options: ScanOptions = {}
+): Promise<Scan> => {
+  const descent = new Descent(source, options.root)
+  try {
+    return await walk(descent, source, notes, onProgress, onFile, options)
+  } finally {
+    descent.close()
+  }
+}
+
+const walk = async (
+  descent: Descent,
+  source: TreePath,
+  notes: ImportNotes,
+  onProgress: (files: number) => void,
+  onFile: (file: ScannedFile, index: number, lookedAt: number) => void,
+  { shownAs = source, apart = [] }: ScanOptions
 ): Promise<Scan> => {
   const passed = new Set(apart)
   const files: ScannedFile[] = []
@@ -109,8 +134,7 @@ export const scan = async (
   let symlinks = 0
   let bytes = 0
   let seen = 0
-  const absolute = (path: TreePath): TreePath => (path === "" ? source : `${source}/${path}`)
-  const lstat = (path: TreePath): BigIntStats => reach(absolute(path), (short) => lstatSync(short, { bigint: true }))
+  const lstat = (at: TreePath): BigIntStats => reach(at, (short) => lstatSync(short, { bigint: true }))
 
   const fileOf = (name: TreePath, path: TreePath, stat: BigIntStats): ScannedFile => ({
     name,
@@ -126,8 +150,8 @@ export const scan = async (
     device: stat.dev,
     ino: stat.ino
   })
-  const linkOf = (name: TreePath, path: TreePath, stat: BigIntStats): ScannedLink => {
-    const target = reach(absolute(path), (short) => readlinkSync(short, { encoding: "latin1" }))
+  const linkOf = (name: TreePath, path: TreePath, at: TreePath, stat: BigIntStats): ScannedLink => {
+    const target = reach(at, (short) => readlinkSync(short, { encoding: "latin1" }))
     if (leavesRoot(path, target, shownAs)) {
       if (isPackage(path)) notes.add("linkedPackage", path, "the package lies outside of the import; kept as a link")
       else notes.add("linkLeavesRoot", path, "the link's target lies outside of the import; kept as a link")
@@ -143,20 +167,22 @@ export const scan = async (
     entries: []
   })
 
-  const root = directoryOf("", "", lstat(""))
+  const root = directoryOf("", "", lstat(`${descent.enter("")}/.`))
   const open: ScannedDirectory[] = [root]
   for (let directory = open.pop(); directory !== undefined; directory = open.pop()) {
     let names: string[]
+    let inside: TreePath
     try {
-      names = reach(absolute(directory.path), (short) => readdirSync(short, { encoding: "latin1" }))
+      inside = descent.enter(directory.path)
+      names = reach(`${inside}/.`, (short) => readdirSync(short, { encoding: "latin1" }))
       // A link by now: these names are perhaps of a directory outside of the source. Not by inode, which some file systems make up anew.
-      if (!lstat(directory.path).isDirectory()) {
+      if (!descent.isFixed && !lstat(inside).isDirectory()) {
         notes.add("vanished", directory.path, "replaced before its entries were read")
         continue
       }
     } catch (error) {
       const code = codeOf(error)
-      if (goneCodes.has(code)) notes.add("vanished", directory.path, "gone before its entries were read")
+      if (goneCodes.has(code)) notes.add("vanished", directory.path, "gone or replaced before its entries were read")
       else notes.add("skippedUnreadable", directory.path, `the directory's entries cannot be read: ${code}`)
       continue
     }
@@ -179,7 +205,8 @@ export const scan = async (
       }
       try {
         const lookedAt = Date.now()
-        const stat = lstat(path)
+        const at = `${inside}/${name}`
+        const stat = lstat(at)
         const type = Number(stat.mode & 0o170000n)
         if (type === 0o100000) {
           const file = fileOf(name, path, stat)
@@ -192,7 +219,7 @@ export const scan = async (
           open.push(child)
           directories += 1
         } else if (type === 0o120000) {
-          directory.entries.push(linkOf(name, path, stat))
+          directory.entries.push(linkOf(name, path, at, stat))
           symlinks += 1
         } else {
           notes.add("skippedSpecialFile", path, `not imported: ${specialKinds.get(type) ?? "unknown file type"}`)
