@@ -221,7 +221,10 @@ export interface Workspace {
   readonly list: (path: PathInput) => Effect.Effect<readonly FileStat[], PathFailure | WorkspaceError>
   readonly stat: (path: PathInput) => Effect.Effect<FileStat, PathFailure | WorkspaceError>
   readonly glob: (pattern: string) => Effect.Effect<readonly ShownPath[], PathFailure | WorkspaceError>
-  /** In a thread of the store's. A pattern at work for longer than 2 seconds on a file (5 above 2 MiB) is stopped: `PatternTooSlow`. */
+  /**
+   * In a thread of the store's. A pattern at work for longer than 2 seconds on a file (5 above 2 MiB; above 16 MiB, 5 on each part of it) is
+   * stopped: `PatternTooSlow`. Binary files (a NUL in the first 8,000 bytes), and those that this user may not read, have no lines.
+   */
   readonly grep: (
     pattern: RegExp,
     options?: { readonly glob?: string; readonly limit?: number }

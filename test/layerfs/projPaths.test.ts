@@ -6,7 +6,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { Beneath } from "../../src/workspace/kit/Beneath.ts"
 import { compileGlob } from "../../src/workspace/kit/Glob.ts"
 import * as Direct from "../../src/workspace/kit/DirectCalls.ts"
-import type { Workspace } from "../../src/workspace/WorkspaceProvider.ts"
+import { grepLines } from "../../src/workspace/kit/Grep.ts"
+import { partsOf } from "../../src/workspace/kit/GrepParts.ts"
+import type { GrepMatch, Workspace } from "../../src/workspace/WorkspaceProvider.ts"
 import {
   atEnd,
   endedAtEnd,
@@ -290,6 +292,49 @@ it("W4 L12 a grep whose pattern backtracks for ever is stopped by name, and the 
     expect(turns).toBeGreaterThan(20)
     expect(await run(workspace.grep(/^aa$/))).toEqual([{ path: "other", line: 1, text: "aa" }])
   })
+})
+
+it("W4 L3 a file above 2 GiB is searched like any other: lines at its beginning, in its middle and behind its hole, up to the limit", async () => {
+  const { provider, commit } = await ground({ a: "needle a\n", z: "needle z\n" })
+  await using(provider, await forkOf(provider, commit), { projection: "copy" }, async (workspace) => {
+    const begin = `needle 1\n${"hay\n".repeat(2999)}`
+    // Two lines that are longer than a part: the second begins beyond what is read at once, and is all of the hole.
+    const long = `${"x".repeat(20_000_000)} needle\n`
+    const at = 2 ** 31 + 5
+    await run(workspace.write("large", begin))
+    const end = "\nneedle end\nlast needle"
+    await shell(
+      workspace,
+      `head -c 20000000 /dev/zero | tr '\\0' x >> large; echo ' needle' >> large; truncate -s ${at} large`
+    )
+    await shell(workspace, `printf '${end.replaceAll("\n", "\\n")}' >> large`)
+    expect((await run(workspace.stat("large"))).size).toBe(at + end.length)
+    const found = (matches: readonly GrepMatch[]) =>
+      matches.map(({ path, line, text }) => `${path}:${line} ${text.length < 100 ? text : text.length}`)
+    const all = ["a:1 needle a", "large:1 needle 1", `large:3001 ${long.length - 1}`, "large:3003 needle end"]
+    expect(found(await run(workspace.grep(/needle/)))).toEqual([...all, "large:3004 last needle", "z:1 needle z"])
+    expect(found(await run(workspace.grep(/needle/, { limit: 3 })))).toEqual(all.slice(0, 3))
+    await run(workspace.splice("large", 0, 1, Buffer.from([0])))
+    expect(found(await run(workspace.grep(/needle/)))).toEqual(["a:1 needle a", "z:1 needle z"])
+    await run(workspace.discard("looked"))
+  })
+}, 60_000)
+
+it("W4 lines that go on for longer than anybody looks at count as one, and those behind them have their numbers", async () => {
+  const place = join(scratch(), "long")
+  const line = Buffer.alloc(90_000_000, "x")
+  fs.writeFileSync(place, Buffer.concat([Buffer.from("1\n"), line, Buffer.from("\n3\n4\n"), line]))
+  const descriptor = fs.openSync(place, "r")
+  const told: [number, number][] = []
+  const lines: string[] = []
+  for await (const { bytes, before } of partsOf(descriptor)) {
+    told.push([before, bytes.length])
+    grepLines(/^.$/, bytes, 0, (at, text) => lines.push(`${before + at} ${text}`) > 0)
+  }
+  fs.closeSync(descriptor)
+  expect(lines).toEqual(["1 1", "3 3", "4 4"])
+  for (const [, length] of told) expect(length).toBeLessThan(85_000_000)
+  expect(told.at(-1)![0]).toBe(4)
 })
 
 describe("glob", () => {

@@ -64,6 +64,9 @@ const withFile = async <A>(descriptor: number, use: (descriptor: number) => Prom
 export const readFile = (tree: Beneath, path: PathInput): Promise<Buffer> =>
   withFile(openFile(tree, path, O_RDONLY), readWhole)
 
+/** A descriptor of a file, which is the caller's to close. */
+export const openToRead = (tree: Beneath, path: PathInput): number => openFile(tree, path, O_RDONLY)
+
 /** Creates the directories above `path` that do not exist; whoever else makes one at the same moment is welcome. */
 const makeParents = (tree: Beneath, path: PathInput): void => {
   const above = parent(inputPath(path, tree.mountPath))

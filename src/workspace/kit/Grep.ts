@@ -10,7 +10,7 @@ export const isBinary = (bytes: Uint8Array): boolean => bytes.subarray(0, 8000).
 /** Bytes that become text at once. V8 has no string of 512 MiB, and a split text takes a multiple of its bytes. */
 const pieceBytes = 1024 * 1024
 /** Of a longer line only its beginning is looked at. */
-const longestLine = 64 * 1024 * 1024
+export const longestLine = 64 * 1024 * 1024
 const lineFeed = 0x0a
 
 /** Behind the last line that ends within a piece from `start`; a line longer than a piece is one of its own. */

@@ -16,7 +16,6 @@ import type {
   Change,
   CheckpointOptions,
   CheckpointOutcome,
-  GrepMatch,
   Quarantine,
   Workspace
 } from "../WorkspaceProvider.ts"
@@ -26,7 +25,7 @@ import { Beneath, pathError } from "./Beneath.ts"
 import * as Direct from "./DirectCalls.ts"
 import { checkArguments, exec } from "./Exec.ts"
 import { compileGlob } from "./Glob.ts"
-import { isBinary } from "./Grep.ts"
+import { grepOpen } from "./GrepOpen.ts"
 import type { HarvestInput } from "./Harvest.ts"
 import { spawnFailed } from "./Launch.ts"
 import { locate } from "./Locate.ts"
@@ -52,10 +51,6 @@ export interface Standing {
   readonly guard?: AuthorityGuard | undefined
   readonly sentinels?: Sentinels | undefined
 }
-
-/** Files of which a grep gives the lines to another thread at once, and their bytes. */
-const textsAtOnce = 200
-const textBytesAtOnce = 1024 * 1024
 
 export class OpenWorkspace {
   readonly tree: OpenTree
@@ -391,34 +386,6 @@ export class OpenWorkspace {
     await removeWork(this.#parts.store, this.tree.id)
   }
 
-  async #grep(pattern: RegExp, options: { readonly glob?: string; readonly limit?: number }): Promise<GrepMatch[]> {
-    const wanted = options.glob === undefined ? () => true : compileGlob(options.glob)
-    const limit = options.limit ?? Number.POSITIVE_INFINITY
-    const paths: TreePath[] = []
-    await Direct.walk(this.#beneath, (path, stat) => {
-      if (stat.isFile() && wanted(path)) paths.push(path)
-    })
-    const matches: GrepMatch[] = []
-    let texts: { readonly path: TreePath; readonly bytes: Buffer }[] = []
-    let bytesOfTexts = 0
-    const search = async (): Promise<void> => {
-      const rest = limit - matches.length
-      if (texts.length > 0) matches.push(...(await this.#parts.store.grepTexts({ pattern, texts, limit: rest })))
-      texts = []
-      bytesOfTexts = 0
-    }
-    for (const path of paths.sort()) {
-      if (matches.length >= limit) break
-      const bytes = await Direct.readFile(this.#beneath, Buffer.from(path, "latin1")).catch(() => undefined)
-      if (bytes === undefined || isBinary(bytes)) continue
-      texts.push({ path, bytes })
-      bytesOfTexts += bytes.length
-      if (texts.length >= textsAtOnce || bytesOfTexts >= textBytesAtOnce) await search()
-    }
-    if (matches.length < limit) await search()
-    return matches
-  }
-
   /** What callers hold. */
   service(): Workspace {
     const { tree } = this
@@ -486,7 +453,7 @@ export class OpenWorkspace {
           await Direct.walk(b, (path) => wanted(path) && found.push(path))
           return found.sort().map(show)
         }),
-      grep: (pattern, options = {}) => this.#serial(() => this.#grep(pattern, options)),
+      grep: (pattern, options = {}) => this.#serial(() => grepOpen(b, this.#parts.store.grepTexts, pattern, options)),
       copy: (from, to) => this.#changing(() => Direct.copy(b, from, to)),
       move: (from, to) => this.#changing(() => Direct.move(b, from, to)),
       remove: (path: PathInput) => this.#changing(async () => Direct.remove(b, path)),
