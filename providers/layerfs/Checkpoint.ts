@@ -5,14 +5,15 @@
  */
 import { show } from "../../src/base/PathBytes.ts"
 import type { Change, CheckpointOutcome } from "../../src/workspace/WorkspaceProvider.ts"
-import { commitChanges, isRepeated, type CommitContext, applyChanges } from "./CommitBuilder.ts"
+import { applyChanges, building, commitChanges, type CommitContext, isRepeated } from "./CommitBuilder.ts"
 import { harvest, type HarvestInput, type Seen } from "../../src/workspace/kit/Harvest.ts"
 import { listedSkipped } from "../../src/workspace/kit/Skipped.ts"
+import { inStretches } from "../../src/workspace/kit/Steps.ts"
 import { refNotFound } from "../../src/workspace/kit/Refusals.ts"
 import type { CheckpointReply, CheckpointRequest, PreviewReply } from "../../src/workspace/kit/StorePort.ts"
 import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
 import type { TreeDifference } from "./TreeDiff.ts"
-import { diffTrees } from "./TreeDiff.ts"
+import { walkDiff } from "./TreeDiff.ts"
 import { TreeEditor } from "./TreeEditor.ts"
 import type { StoredEntry } from "./TreeCodec.ts"
 
@@ -39,7 +40,8 @@ export const checkpoint = async (
   if (base === undefined) throw refNotFound(input.expectedHead)
   const upper = input.harvest.kind === "overlay" ? input.harvest.upper : undefined
   const last = upper === undefined ? undefined : harvested.get(upper)
-  const found = harvest(input.harvest, context.trees.reader(base), last?.commit === base.id ? last.seen : undefined)
+  const seen = last?.commit === base.id ? last.seen : undefined
+  const found = await inStretches(harvest(input.harvest, context.trees.reader(base), seen), context.cancelled)
   if (found.unreadable.length > 0) return { unreadable: found.unreadable }
   const outcome = await commitChanges(context, { ...input, changes: found.changes, linkSplit: found.linkSplit })
   // A repeated operation answers with an older commit, of which this harvest says nothing.
@@ -69,13 +71,21 @@ const repeats = (
 /** What a checkpoint would commit. The objects it makes to find out are forgotten again. */
 export const preview = async (context: CommitContext, base: CommitRow, input: HarvestInput): Promise<PreviewReply> => {
   const { trees, objects } = context
-  const found = harvest(input, trees.reader(base))
+  const found = await inStretches(harvest(input, trees.reader(base)), context.cancelled)
   if (found.unreadable.length > 0) return { unreadable: found.unreadable }
   try {
-    const editor = new TreeEditor(trees, base)
-    applyChanges(editor, objects, found.changes)
-    const { root } = editor.write(objects)
-    return { changes: diffTrees(trees, base.root, root).map(toChange), fingerprint: found.fingerprint }
+    const changes = await building(context, function* () {
+      const editor = new TreeEditor(trees, base)
+      yield* applyChanges(editor, objects, found.changes)
+      const { root } = yield* editor.write(objects)
+      const differences: Change[] = []
+      for (const difference of walkDiff(trees, base.root, root)) {
+        differences.push(toChange(difference))
+        yield
+      }
+      return differences
+    })
+    return { changes, fingerprint: found.fingerprint }
   } finally {
     objects.abandon()
   }

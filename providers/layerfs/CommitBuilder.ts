@@ -18,30 +18,34 @@ import type { BranchRow, CommitRow, NewCommit } from "../../src/workspace/kit/Re
 import type { LayerRefs } from "./LayerRefs.ts"
 import type { CommitChanges, CommitIntent } from "./StoreCalls.ts"
 import type { StoredTrees } from "./StoredTrees.ts"
+import { inStretches, type Steps } from "../../src/workspace/kit/Steps.ts"
 import type { ContentSource, TreeChange } from "../../src/workspace/kit/Tree.ts"
-import { diffTrees } from "./TreeDiff.ts"
+import { walkDiff } from "./TreeDiff.ts"
 import { TreeEditor } from "./TreeEditor.ts"
 
 export interface CommitContext extends Turn {
   readonly refs: LayerRefs
   readonly trees: StoredTrees
   readonly durability: Durability
+  /** The calling side gave up. */
+  readonly cancelled: () => boolean
 }
 
 /** `older` is what the path had before: what the new content is probably like. */
-const storeContent = (
+function* storeContent(
   objects: ObjectStore,
   content: ContentSource,
   older: StoredContent | undefined
-): StoredContent => {
-  if ("bytes" in content) return storeBytes(objects, content.bytes, older)
-  if ("file" in content) return storeFile(objects, content.file, older)
+): Steps<StoredContent> {
+  if ("bytes" in content) return yield* storeBytes(objects, content.bytes, older)
+  if ("file" in content) return yield* storeFile(objects, content.file, older)
   return content
 }
 
 /** Applies changes in order. Throws `PathError`, `FileSystemFailure`. */
-export const applyChanges = (editor: TreeEditor, objects: ObjectStore, changes: readonly TreeChange[]): void => {
+export function* applyChanges(editor: TreeEditor, objects: ObjectStore, changes: readonly TreeChange[]): Steps<void> {
   for (const change of changes) {
+    yield
     switch (change.op) {
       case "remove":
         editor.remove(change.path)
@@ -49,7 +53,7 @@ export const applyChanges = (editor: TreeEditor, objects: ObjectStore, changes: 
       case "putFile": {
         const { mode, mtimeNs, inode } = change
         const before = editor.get(change.path)
-        const content = storeContent(objects, change.content, before?.type === "file" ? before : undefined)
+        const content = yield* storeContent(objects, change.content, before?.type === "file" ? before : undefined)
         editor.putFile(change.path, { mode, mtimeNs, inode, ...content })
         break
       }
@@ -71,7 +75,7 @@ export interface Edit extends CommitIntent {
   readonly live: boolean
   readonly quiesced?: number
   /** Makes the changes. May throw: then nothing was written. */
-  readonly edit: (editor: TreeEditor, objects: ObjectStore) => void
+  readonly edit: (editor: TreeEditor, objects: ObjectStore) => Steps<void>
   /** Commits to a branch of its own, beginning here, instead of moving `branch`. */
   readonly onNewBranch?: BranchRow
 }
@@ -88,6 +92,10 @@ const repeated = new WeakSet<CheckpointOutcome>()
 /** The answer is that of an earlier call under the same operation id, here or in another process: this call's changes are not in it. */
 export const isRepeated = (outcome: CheckpointOutcome): boolean => repeated.has(outcome)
 
+/** Builds with one look at the index for each stretch. Rejects when the call is cancelled. */
+export const building = <A>({ objects, cancelled }: CommitContext, steps: () => Steps<A>): Promise<A> =>
+  inStretches(steps(), cancelled, (stretch) => objects.reading(stretch))
+
 /** Commits an edit of a branch head. Throws `RefNotFound`, `HeadMoved` and what `edit` throws. */
 export const commitEdit = async (context: CommitContext, input: Edit): Promise<CheckpointOutcome> => {
   const { refs, trees, objects } = context
@@ -102,10 +110,10 @@ export const commitEdit = async (context: CommitContext, input: Edit): Promise<C
   if (base === undefined) throw refNotFound(input.expectedHead)
   try {
     objects.allow(refs.allowance(base.project))
-    const written = objects.reading(() => {
+    const written = await building(context, function* () {
       const editor = new TreeEditor(trees, base)
-      input.edit(editor, objects)
-      return editor.write(objects)
+      yield* input.edit(editor, objects)
+      return yield* editor.write(objects)
     })
     const sameTimes = written.times === base.times
     // A state that was caught live is committed again, unchanged, once it is seen at rest: only that may be a candidate (W19).
@@ -130,7 +138,14 @@ const finish = async (
   const { objects, trees } = context
   const staged = objects.stage()
   context.flushSoon()
-  const changedPaths = objects.reading(() => diffTrees(trees, base.root, written.root).length)
+  const changedPaths = await building(context, function* () {
+    let count = 0
+    for (const _ of walkDiff(trees, base.root, written.root)) {
+      count += 1
+      yield
+    }
+    return count
+  })
   const { message, at, operationId, actor } = input
   const commit: NewCommit = {
     id: newId("commit"),

@@ -3,14 +3,17 @@
  * pack, one transaction (group commit).
  * Promise: nobody is answered before his commit is durable; the order of the line is the order of the commits; when one of a group
  * cannot be (its head moved, its id is taken, its quota is used up), nothing of the group was done and each is run again alone, so that
- * everybody is answered as if he had been alone. Rules: L2, L8, W10, W15; 04 "Storage" (group commit).
+ * everybody is answered as if he had been alone; whoever gives up waiting before the commit of his own stands leaves nothing, and what
+ * others had in the group stays. Rules: L2, L8, W9, W10, W15; 04 "Storage" (group commit).
  *
  * Nobody waits for company: a group is what stood in line when its first member was ready.
  */
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import type { ObjectWriter } from "./PackedObjects.ts"
+import { Cancelled, stillWanted } from "../../src/workspace/kit/Steps.ts"
 import type { Added } from "../../src/workspace/kit/RefStore.ts"
 import type { AddStored } from "./LayerRefs.ts"
+import type { CallScope } from "./StoreServer.ts"
 
 /** Commits of one group at most, and how long the first one waits for those behind it to be built, in milliseconds. */
 const most = 64
@@ -27,9 +30,13 @@ export interface Turn {
 
 export interface CommitLineOptions {
   readonly writer: () => Promise<ObjectWriter>
-  readonly addCommit: (input: AddStored) => Promise<Added>
+  /** See `SqliteRefs.addCommit`. */
+  readonly addCommit: (input: AddStored, beforeTry: () => void) => Promise<Added>
   readonly addCommits: (inputs: readonly AddStored[]) => Promise<boolean>
 }
+
+/** Whoever waits for a call. */
+type Caller = Pick<CallScope, "cancelled" | "onCancel">
 
 /** A call that waits or runs. */
 interface Entry {
@@ -39,6 +46,7 @@ interface Entry {
   readonly work: { readonly withTurn: (turn: Turn) => Promise<unknown> } | { readonly without: () => Promise<unknown> }
   readonly resolve: (value: never) => void
   readonly reject: (error: unknown) => void
+  readonly cancelled: () => boolean
 }
 
 /** A call that has staged its commit and waits for it to land. */
@@ -65,15 +73,24 @@ export class CommitLine {
     this.#options = options
   }
 
-  /** Runs a call when its turn comes. */
-  run<A>(key: string | null, call: (turn: Turn) => Promise<A>): Promise<A> {
-    return new Promise<A>((resolve, reject) => this.#join({ key, work: { withTurn: call }, resolve, reject }))
+  /** Runs a call when its turn comes. Cancelled before, it leaves the line; in its turn it is to look itself. */
+  run<A>(key: string | null, { cancelled, onCancel }: Caller, call: (turn: Turn) => Promise<A>): Promise<A> {
+    return new Promise<A>((resolve, reject) => {
+      stillWanted(cancelled)
+      const entry: Entry = { key, work: { withTurn: call }, resolve, reject, cancelled }
+      onCancel(() => {
+        if (!this.#waiting.includes(entry)) return
+        this.#waiting = this.#waiting.filter((other) => other !== entry)
+        reject(new Cancelled())
+      })
+      this.#join(entry)
+    })
   }
 
   /** Runs something that needs no writer, and that the writer may be taken away in, when all before it have ended. */
   between(run: () => Promise<void>): Promise<void> {
     return new Promise<void>((resolve, reject) =>
-      this.#join({ key: null, work: { without: run }, resolve: () => resolve(), reject })
+      this.#join({ key: null, work: { without: run }, resolve: () => resolve(), reject, cancelled: () => false })
     )
   }
 
@@ -99,22 +116,23 @@ export class CommitLine {
     try {
       objects = await this.#options.writer()
     } catch (error) {
-      this.#waiting.shift()!.reject(error)
+      this.#waiting.shift()?.reject(error)
       return
     }
     this.#flushing = undefined
     const members: Member[] = []
     const started = performance.now()
+    const isOver = (): boolean => performance.now() - started >= longest
+    const isLast = (): boolean => isAlone || this.#waiting.length === 0 || isOver()
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
       const { key, work } = next
       if (!("withTurn" in work)) break
       if (members.length > 0) {
-        const isFull = members.length >= most || performance.now() - started >= longest
-        if (isFull || this.#flushing !== undefined) break
+        if (members.length >= most || isOver() || this.#flushing !== undefined) break
         if (key === null || members.some(({ entry }) => entry.key === key)) break
       }
       this.#waiting.shift()
-      const member = await this.#begin(next, work.withTurn, objects, isAlone)
+      const member = await this.#begin(next, work.withTurn, objects, isLast)
       if (member !== undefined) members.push(member)
       // A flush that began for what was given up covers nothing that is written from here on.
       else this.#flushing = undefined
@@ -129,11 +147,11 @@ export class CommitLine {
     entry: Entry,
     call: (turn: Turn) => Promise<unknown>,
     objects: ObjectWriter,
-    isAlone: boolean
+    isLast: () => boolean
   ): Promise<Member | undefined> {
     return new Promise((resolve) => {
       const flushSoon = (): void => {
-        if (isAlone || this.#waiting.length === 0) this.#flushing = objects.syncBeside()
+        if (isLast()) this.#flushing = objects.syncBeside()
       }
       const land = (staged: AddStored): Promise<Added> =>
         new Promise((landed, failed) => {
@@ -183,7 +201,11 @@ export class CommitLine {
 
   /** Undefined when not all of them can be: then none is. */
   async #add(members: readonly Member[]): Promise<Added | undefined> {
-    if (members.length === 1) return this.#options.addCommit(members[0]!.staged)
+    if (members.length === 1) {
+      const { staged, entry } = members[0]!
+      return this.#options.addCommit(staged, () => stillWanted(entry.cancelled))
+    }
+    // Whoever gave up stays: those behind it have built on what it wrote.
     const all = await this.#options.addCommits(members.map(({ staged }) => staged))
     return all ? { kind: "added" } : undefined
   }

@@ -13,6 +13,7 @@ import { EntryMerger, holeId, isHole, type ObjectSink, PageBuilder, type PageEnt
 import { idOf } from "../../src/base/DigestBytes.ts"
 import { inlineLimit } from "./ObjectId.ts"
 import type { Like } from "./ObjectStore.ts"
+import type { Steps } from "../../src/workspace/kit/Steps.ts"
 
 export interface StoredContent {
   readonly id: Digest
@@ -29,7 +30,7 @@ const storeObject = (sink: ObjectSink, kind: "blob" | "chunk", bytes: Buffer, li
   return id
 }
 
-/** What splices cut from, one after the other: none is under way when the next begins. */
+/** What splices cut from, one after the other: none is under way when the next begins, because commits wait in line. */
 let oneChunk: Buffer | undefined
 
 /** What the next chunk of a content is cut from. */
@@ -109,7 +110,12 @@ class Hints {
  * Stores what `read` gives, at most `expected` bytes, which are more than `inlineLimit`. `older` is the version before, for hints.
  * The size that was read is returned; when it is no more than `inlineLimit`, the content must be stored whole instead.
  */
-export const storeChunks = (sink: ObjectSink, read: ReadBytes, expected: number, older?: ChunkList): StoredContent => {
+export function* storeChunks(
+  sink: ObjectSink,
+  read: ReadBytes,
+  expected: number,
+  older?: ChunkList
+): Steps<StoredContent> {
   const window = new Window(read, expected, 0, true)
   const hints = older === undefined ? undefined : new Hints(older)
   const builder = new PageBuilder(sink, 0, (level, start) =>
@@ -117,6 +123,7 @@ export const storeChunks = (sink: ObjectSink, read: ReadBytes, expected: number,
   )
   const merger = new EntryMerger((entry) => builder.add(entry))
   for (;;) {
+    yield
     const chunk = window.next()
     if (chunk === null) merger.add({ length: maxChunk, id: holeId })
     else if (chunk.length === 0) break
@@ -134,16 +141,16 @@ export const storeChunks = (sink: ObjectSink, read: ReadBytes, expected: number,
 }
 
 /** Stores what `read` gives, at most `expected` bytes. `older` is the id of the version before of a small file, or its list. */
-export const storeStream = (
+export function* storeStream(
   sink: ObjectSink,
   read: ReadBytes,
   expected: number,
   older?: Digest | ChunkList
-): StoredContent => {
+): Steps<StoredContent> {
   if (expected > inlineLimit) {
-    const content = storeChunks(sink, read, expected, typeof older === "object" ? older : undefined)
+    const content = yield* storeChunks(sink, read, expected, typeof older === "object" ? older : undefined)
     // Fewer bytes came than were promised, so few that the content is small: its chunks are of no use.
-    return content.size > inlineLimit ? content : storeStream(sink, read, content.size, older)
+    return content.size > inlineLimit ? content : yield* storeStream(sink, read, content.size, older)
   }
   const bytes = Buffer.allocUnsafeSlow(expected)
   const size = read(bytes, 0, expected, 0)
@@ -232,7 +239,7 @@ const likesOf = (list: ChunkList, splice: Splice, begin: number, end: number): r
  * A splice of a chunked content that stays one: cut again from the chunk before the edit until a chunk ends where an old one did.
  * Both sizes are more than `inlineLimit`.
  */
-export const spliceChunks = (sink: ObjectSink, list: ChunkList, splice: Splice): StoredContent => {
+export function* spliceChunks(sink: ObjectSink, list: ChunkList, splice: Splice): Steps<StoredContent> {
   const { offset, deleteCount, bytes } = splice
   const delta = bytes.length - deleteCount
   const size = list.size + delta
@@ -255,6 +262,7 @@ export const spliceChunks = (sink: ObjectSink, list: ChunkList, splice: Splice):
   if (whole > 0) merger.add({ length: whole * maxChunk, id: holeId })
   let to = list.size
   while (window.position < size) {
+    yield
     const old = window.position - delta
     if (old >= offset + deleteCount && old < list.size) {
       const found = list.chunkAt(old)

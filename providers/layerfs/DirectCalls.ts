@@ -11,6 +11,7 @@ import { readContent, spliceContent, storeBytes, type StoredContent } from "./Fi
 import { type Lookup, pathError, resolvePath } from "../../src/workspace/kit/Lookup.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
 import { checkOperation } from "../../src/workspace/kit/OperationCheck.ts"
+import type { Steps } from "../../src/workspace/kit/Steps.ts"
 import type { Node, TreeEditor } from "./TreeEditor.ts"
 
 export interface DirectContext {
@@ -22,11 +23,12 @@ export interface DirectContext {
 }
 
 /** Applies the batch to the editor. Throws `PathError`, `OutsideWorkspace`, `EditRefused`; the editor is then of no use. */
-export const applyOperations = (context: DirectContext, operations: readonly FileOperation[]): void => {
+export function* applyOperations(context: DirectContext, operations: readonly FileOperation[]): Steps<void> {
   for (const [index, operation] of operations.entries()) {
+    yield
     try {
       checkOperation(operation)
-      applyOne(context, operation, index)
+      yield* applyOne(context, operation, index)
     } catch (error) {
       throw operations.length > 1 ? atIndex(error, index) : error
     }
@@ -48,7 +50,7 @@ const resolveNew = (context: DirectContext, input: string | Uint8Array, follow: 
   return resolve(context, input, follow)
 }
 
-const applyOne = (context: DirectContext, operation: FileOperation, index: number): void => {
+function* applyOne(context: DirectContext, operation: FileOperation, index: number): Steps<void> {
   const { editor, nowNs } = context
   if ("mode" in operation && operation.mode !== undefined && !isMode(operation.mode)) {
     throw pathError("invalidMode", fromInput(operation.path))
@@ -57,15 +59,15 @@ const applyOne = (context: DirectContext, operation: FileOperation, index: numbe
     case "write": {
       const path = resolveNew(context, operation.path, true)
       const bytes = typeof operation.bytes === "string" ? Buffer.from(operation.bytes) : Buffer.from(operation.bytes)
-      return writeFile(context, path, bytes, operation.mode)
+      return yield* writeFile(context, path, bytes, operation.mode)
     }
     case "splice": {
       const path = resolve(context, operation.path, true)
-      return spliceFile(context, path, operation)
+      return yield* spliceFile(context, path, operation)
     }
     case "edit": {
       const path = resolve(context, operation.path, true)
-      return writeFile(context, path, edited(context, path, operation, index), undefined)
+      return yield* writeFile(context, path, edited(context, path, operation, index), undefined)
     }
     case "remove": {
       const path = resolve(context, operation.path, false)
@@ -165,12 +167,12 @@ const touchParent = (context: DirectContext, path: TreePath): void => {
   if (node?.type === "directory") context.editor.putDirectory(above, node.mode, context.nowNs, false)
 }
 
-const writeFile = (context: DirectContext, path: TreePath, bytes: Buffer, mode: number | undefined): void => {
+function* writeFile(context: DirectContext, path: TreePath, bytes: Buffer, mode: number | undefined): Steps<void> {
   const { editor, objects, nowNs } = context
   const before = editor.get(path)
   if (before !== undefined && before.type !== "file") throw pathError("notAFile", path)
   makeParents(context, path)
-  const content = storeBytes(objects, bytes, before)
+  const content = yield* storeBytes(objects, bytes, before)
   const file = { mode: mode ?? before?.mode ?? 0o644, mtimeNs: nowNs, ...content }
   if (before === undefined) {
     editor.putFile(path, { ...file, inode: undefined })
@@ -180,18 +182,18 @@ const writeFile = (context: DirectContext, path: TreePath, bytes: Buffer, mode: 
   }
 }
 
-const spliceFile = (
+function* spliceFile(
   context: DirectContext,
   path: TreePath,
   operation: { readonly offset: number; readonly deleteCount: number; readonly bytes: Uint8Array | string }
-): void => {
+): Steps<void> {
   const node = existing(context, path)
   if (node.type !== "file") throw pathError("notAFile", path)
   const { offset, deleteCount } = operation
   if (offset + deleteCount > node.size) throw pathError("outOfBounds", path, node.size)
   const bytes = typeof operation.bytes === "string" ? Buffer.from(operation.bytes) : operation.bytes
   const before: StoredContent = { id: node.id, size: node.size }
-  const content = spliceContent(context.objects, before, { offset, deleteCount, bytes })
+  const content = yield* spliceContent(context.objects, before, { offset, deleteCount, bytes })
   if (content.id !== node.id) putThrough(context, path, { mode: node.mode, mtimeNs: context.nowNs, ...content })
 }
 

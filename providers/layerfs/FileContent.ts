@@ -7,6 +7,7 @@ import { closeSync, constants, fstatSync, openSync } from "node:fs"
 import type { Digest } from "../../src/base/Digest.ts"
 import { reach } from "../../src/base/LongPath.ts"
 import { FileSystemFailure } from "../../src/workspace/WorkspaceError.ts"
+import type { Steps } from "../../src/workspace/kit/Steps.ts"
 import { ChunkList } from "./ChunkList.ts"
 import { isHole, isPage, decodePage } from "./ContentPages.ts"
 import {
@@ -51,7 +52,7 @@ const hintOf = (objects: ObjectSource, older: StoredContent | undefined): Digest
   return form.kind === "chunks" ? form.list : undefined
 }
 
-export const storeBytes = (objects: ObjectStore, bytes: Uint8Array, older?: StoredContent): StoredContent =>
+export const storeBytes = (objects: ObjectStore, bytes: Uint8Array, older?: StoredContent): Steps<StoredContent> =>
   storeStream(objects, readBuffer(bytes), bytes.length, hintOf(objects, older))
 
 const attempts = 3
@@ -60,7 +61,7 @@ const attempts = 3
  * Stores the file at an absolute path (byte string), never following a link at its end. `older` is what the path had before.
  * Throws `FileSystemFailure`.
  */
-export const storeFile = (objects: ObjectStore, path: string, older?: StoredContent): StoredContent => {
+export function* storeFile(objects: ObjectStore, path: string, older?: StoredContent): Steps<StoredContent> {
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
   const fd = reach(path, (short) => openSync(short, flags))
   try {
@@ -72,7 +73,7 @@ export const storeFile = (objects: ObjectStore, path: string, older?: StoredCont
       const isSparse = before.blocks === 0n && size > inlineLimit
       const content = isSparse
         ? storeHole(objects, size)
-        : storeStream(objects, readDescriptor(fd), size, hintOf(objects, older))
+        : yield* storeStream(objects, readDescriptor(fd), size, hintOf(objects, older))
       const after = fstatSync(fd, { bigint: true })
       const same =
         BigInt(content.size) === after.size && before.mtimeNs === after.mtimeNs && before.ctimeNs === after.ctimeNs
@@ -89,12 +90,12 @@ export const storeFile = (objects: ObjectStore, path: string, older?: StoredCont
 }
 
 /** Replaces a part of a content that lies inside it. Costs the edit; a content of format 1 is stored anew once. */
-export const spliceContent = (objects: ObjectStore, content: StoredContent, splice: Splice): StoredContent => {
+export function* spliceContent(objects: ObjectStore, content: StoredContent, splice: Splice): Steps<StoredContent> {
   if (splice.deleteCount === 0 && splice.bytes.length === 0) return content
   const form = formOf(objects, content)
   const size = content.size - splice.deleteCount + splice.bytes.length
-  if (form.kind === "chunks" && size > inlineLimit) return spliceChunks(objects, form.list, splice)
-  return storeStream(objects, readSpliced(reading(objects, form), splice), size, hintOf(objects, content))
+  if (form.kind === "chunks" && size > inlineLimit) return yield* spliceChunks(objects, form.list, splice)
+  return yield* storeStream(objects, readSpliced(reading(objects, form), splice), size, hintOf(objects, content))
 }
 
 /** Reads a content at any place. */

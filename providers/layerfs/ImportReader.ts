@@ -16,6 +16,7 @@ import type { TreePath } from "../../src/base/PathBytes.ts"
 import { frameGroup, groupTarget, importGroup } from "./Group.ts"
 import { type Sign, signsOf, thisMachine } from "../../src/workspace/kit/ImportSigns.ts"
 import type { ObjectSink } from "./ContentPages.ts"
+import { whole } from "../../src/workspace/kit/Steps.ts"
 import { readDescriptor, storeHole, storeStream } from "./ContentStore.ts"
 import { wholeFrame } from "./Frame.ts"
 import { idFromBytes, idLength, idToBytes } from "../../src/base/DigestBytes.ts"
@@ -236,14 +237,16 @@ export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void =
     if (stat.blocks === 0n && expected > inlineLimit) return { ...storeHole(sink, expected), blocks: used, signs: [] }
     const read = readDescriptor(fd)
     let seen = 0
-    const content = storeStream(
-      sink,
-      (into, at, length, offset) => {
-        const n = read(into, at, length, offset)
-        if (offset < head.length) seen = offset + into.copy(head, offset, at, at + n)
-        return n
-      },
-      expected
+    const content = whole(
+      storeStream(
+        sink,
+        (into, at, length, offset) => {
+          const n = read(into, at, length, offset)
+          if (offset < head.length) seen = offset + into.copy(head, offset, at, at + n)
+          return n
+        },
+        expected
+      )
     )
     const signs = signsOf(
       { path, source: setup.source, mode: Number(stat.mode), head: head.subarray(0, seen) },

@@ -75,6 +75,13 @@ export class NodeEntries<Node> {
     return [...this.#nodes.keys()].sort(compare)
   }
 
+  /** Those that were asked for or put. */
+  known(each: (node: Node, name: TreePath) => void): void {
+    this.#nodes.forEach((node, name) => {
+      if (node !== null) each(node, name)
+    })
+  }
+
   /** All of them. */
   *all(): Generator<readonly [TreePath, Node]> {
     this.#loadAll()

@@ -181,7 +181,7 @@ const makeProvider = (
 
     applyTo: (branch, operations, options = {}) =>
       Effect.suspend(() =>
-        call("applyTo", {
+        cancellable("applyTo", {
           branch,
           operations,
           message: options.message ?? "",

@@ -170,7 +170,7 @@ export interface Calls {
   /** Bytes of a file by its content id and size, checked. `ObjectDamaged`. */
   readonly content: (input: { readonly id: Digest; readonly size: number }) => Uint8Array
 
-  /** `RefNotFound`, `HeadMoved`, `PathError`. See `CommitBuilder.ts`. */
+  /** `RefNotFound`, `HeadMoved`, `PathError`. See `CommitBuilder.ts`. Can be cancelled until its transaction: then nothing of it is kept. */
   readonly commitChanges: (input: CommitChanges) => Promise<CheckpointOutcome>
   /** The hard-link groups with a name below one of `directories`, each with all of its names. `RefNotFound`. */
   readonly linksBelow: (input: {
@@ -204,7 +204,7 @@ export interface Calls {
   readonly moveHead: (input: MoveQuestion) => Promise<MoveReply>
   /** `RefNotFound`, `QueryInvalid`. Newest first. */
   readonly undoLog: (input: Paged & { readonly branch: string }) => Answer<{ readonly moves: readonly HeadMove[] }>
-  /** One commit for the batch. `RefNotFound`, `HeadMoved`, `PathError`, `OutsideWorkspace`, `EditRefused`. */
+  /** One commit for the batch. `RefNotFound`, `HeadMoved`, `PathError`, `OutsideWorkspace`, `EditRefused`. Can be cancelled as `commitChanges`. */
   readonly applyTo: (
     input: CommitIntent & { readonly branch: string; readonly operations: readonly FileOperation[] }
   ) => Promise<CheckpointOutcome>
@@ -235,9 +235,9 @@ export interface Calls {
   readonly stats: (input: object) => StoreStats
   /** Progress: verify. */
   readonly verify: (input: object) => VerifyReport
-  /** Harvests an open directory and commits what it found. `RefNotFound`, `HeadMoved`, `FileSystemFailure`. */
+  /** Harvests an open directory and commits what it found. `RefNotFound`, `HeadMoved`, `FileSystemFailure`. Can be cancelled as `commitChanges`. */
   readonly checkpoint: (input: CheckpointRequest & { readonly at: number }) => Promise<CheckpointReply>
-  /** Harvests against a commit and compares; commits nothing. `RefNotFound`, `FileSystemFailure`. */
+  /** Harvests against a commit and compares; commits nothing. `RefNotFound`, `FileSystemFailure`. Can be cancelled. */
   readonly preview: (input: { readonly base: string; readonly harvest: HarvestInput }) => Promise<PreviewReply>
   /** Writes a commit's tree as a directory. `RefNotFound`, `ObjectDamaged`, `ExportRefused`, `Unavailable` (GNU tar). */
   readonly materialise: (input: MaterialiseInput) => Promise<{ readonly files: number; readonly bytes: number }>

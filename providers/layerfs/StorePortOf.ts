@@ -3,7 +3,7 @@
  * Promise: nothing is added: each member is one call. Rules: W10, W12, W23.
  */
 import { RefNotFound } from "../../src/workspace/WorkspaceError.ts"
-import type { LayerStore } from "./LayerStore.ts"
+import type { CallOptions, LayerStore } from "./LayerStore.ts"
 import type { StorePort } from "../../src/workspace/kit/StorePort.ts"
 
 const orUndefined = async <A>(call: Promise<A>): Promise<A | undefined> => {
@@ -14,6 +14,8 @@ const orUndefined = async <A>(call: Promise<A>): Promise<A | undefined> => {
     throw error
   }
 }
+
+const until = (signal: AbortSignal | undefined): CallOptions => (signal === undefined ? {} : { signal })
 
 /** With what the layers need besides. */
 export interface LayerStorePort extends StorePort {
@@ -49,9 +51,9 @@ export const storePortOf = (store: LayerStore, now: () => number): LayerStorePor
     return store.call("materialiseDelta", { commit, below, limit, target: at }, { signal })
   },
   fork: (from, name, operationId) => store.call("fork", { from, name, operationId }),
-  checkpoint: (request) => store.call("checkpoint", { ...request, at: now() }),
+  checkpoint: (request, signal) => store.call("checkpoint", { ...request, at: now() }, until(signal)),
   grepTexts: (input) => store.call("grepTexts", input),
-  preview: (base, harvest) => store.call("preview", { base, harvest }),
+  preview: (base, harvest, signal) => store.call("preview", { base, harvest }, until(signal)),
   putWorkspace: (row) => store.call("putWorkspace", row),
   updateWorkspace: (id, change) => store.call("updateWorkspace", { id, change }),
   claimWorkspace: (id, before, decider) => store.call("claimWorkspace", { id, before, decider }),

@@ -11,6 +11,7 @@ import { NodeEntries } from "./NodeEntries.ts"
 import type { ObjectStore } from "./ObjectStore.ts"
 import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
 import type { StoredTrees } from "./StoredTrees.ts"
+import type { Steps } from "../../src/workspace/kit/Steps.ts"
 import { encodeRoot } from "./TreeCodec.ts"
 import type { TreeItem } from "./TreePages.ts"
 
@@ -35,11 +36,18 @@ interface DirectoryNode {
   mode: number
   mtimeNs: bigint
   /** What it was when loaded; null for a new one. */
-  readonly base: { readonly tree: Digest; readonly times: Digest; readonly linked: boolean } | null
+  readonly base: Written | null
   /** Null until somebody looks inside. */
   entries: NodeEntries<Node> | null
 }
 export type Node = FileNode | LinkNode | DirectoryNode
+
+/** A directory as it was written. */
+interface Written {
+  readonly tree: Digest
+  readonly times: Digest
+  readonly linked: boolean
+}
 
 const pathError = (reason: PathError["reason"], path: TreePath): PathError =>
   new PathError({
@@ -218,16 +226,19 @@ export class TreeEditor {
   }
 
   /** Writes what changed; returns the new root and its record. */
-  write(objects: ObjectStore): { root: Digest; times: Digest } {
+  *write(objects: ObjectStore): Steps<{ root: Digest; times: Digest }> {
     this.#settleLinks()
-    const written = this.#write(this.#root, objects)
+    const written = yield* this.#write(this.#root, objects)
     const { mode, mtimeNs } = this.#root
     const record = encodeRoot({ mode, mtimeNs, times: written.times })
     return { root: written.tree, times: objects.write("times", record, this.#rootRecord) }
   }
 
-  #write(directory: DirectoryNode, objects: ObjectStore): { tree: Digest; times: Digest; linked: boolean } {
+  *#write(directory: DirectoryNode, objects: ObjectStore): Steps<Written> {
     if (directory.entries === null) return directory.base!
+    const below = new Map<DirectoryNode, Written>()
+    for (const node of opened(directory.entries)) below.set(node, yield* this.#write(node, objects))
+    yield
     return directory.entries.write(objects, (name, node): TreeItem => {
       if (node.type === "file") {
         const { mode, size, id, linkGroup, mtimeNs } = node
@@ -237,10 +248,19 @@ export class TreeEditor {
       if (node.type === "symlink") {
         return { entry: { name, type: "symlink", target: node.target }, time: { mtimeNs, times: null } }
       }
-      const { tree: id, times, linked } = this.#write(node, objects)
+      const { tree: id, times, linked } = below.get(node) ?? node.base!
       return { entry: { name, type: "directory", mode: node.mode, id, linked }, time: { mtimeNs, times } }
     })
   }
+}
+
+/** The directories that somebody looked into, in byte order of their names. */
+const opened = (entries: NodeEntries<Node>): DirectoryNode[] => {
+  const found: { readonly name: TreePath; readonly node: DirectoryNode }[] = []
+  entries.known((node, name) => {
+    if (node.type === "directory" && node.entries !== null) found.push({ name, node })
+  })
+  return found.sort((a, b) => compare(a.name, b.name)).map(({ node }) => node)
 }
 
 const parentOf = (path: TreePath): TreePath => {

@@ -12,18 +12,21 @@ import {
   readRange,
   segmentBytes,
   segmentsOf,
-  spliceContent,
+  spliceContent as spliceSteps,
   type StoredContent,
-  storeBytes,
+  storeBytes as storeSteps,
   visitContent
 } from "../../providers/layerfs/FileContent.ts"
 import { idOf, idToBytes } from "../../src/base/DigestBytes.ts"
 import { blockSize, inlineLimit, zeroBlock } from "../../providers/layerfs/ObjectId.ts"
 import { type Digest, sha256 } from "../../src/base/Digest.ts"
+import { whole } from "../../src/workspace/kit/Steps.ts"
 import { contentDigest } from "../../src/workspace/TreeDigest.ts"
 import { MemoryObjects, seeded } from "./contentMemory.ts"
 
 const MiB = 1024 * 1024
+const storeBytes = (...input: Parameters<typeof storeSteps>): StoredContent => whole(storeSteps(...input))
+const spliceContent = (...input: Parameters<typeof spliceSteps>): StoredContent => whole(spliceSteps(...input))
 const noDigests = { digest: () => undefined, putDigest: () => Promise.resolve() }
 
 const edited = (bytes: Buffer, offset: number, deleteCount: number, insert: Buffer): Buffer =>

@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { expect, it, vi } from "vitest"
 import { readContent, storeBytes } from "../../providers/layerfs/FileContent.ts"
+import { whole } from "../../src/workspace/kit/Steps.ts"
 import { MemoryObjects, seeded } from "./contentMemory.ts"
 import { logOf, spliceOf } from "./storeChange.ts"
 import { importInto, open, scratch } from "./storeFixture.ts"
@@ -47,7 +48,7 @@ const expectState = async (directory: string, branch: string, steps: number): Pr
   expect((await store.call("listAt", { ref: branch, path: "d" })).length).toBe(300 + steps)
   // The id is what a store that never saw an edit gives.
   const fresh = new MemoryObjects()
-  const content = storeBytes(fresh, bytes)
+  const content = whole(storeBytes(fresh, bytes))
   expect((await store.call("entry", { ref: branch, path: "big" }))!.id).toBe(content.id)
   expect(readContent(fresh, content).equals(bytes)).toBe(true)
   await store.close()

@@ -1,4 +1,4 @@
-/** Openings and exports that their caller gives up. Rules: W9, W12, W14, L2, L10. */
+/** Openings, exports, and captures of an open workspace that their caller gives up. Rules: W9, W10, W12, W14, W19, L2, L10. */
 import * as fs from "node:fs"
 import { join } from "node:path"
 import { setImmediate as turn } from "node:timers/promises"
@@ -140,4 +140,45 @@ describe("given up", () => {
       expect(fs.existsSync(target)).toBe(target.endsWith("empty"))
     }
   })
+
+  it.each(["overlay", "copy"] as const)(
+    "W9 W10 W19 a capture of an open %s that is given up keeps nothing: what was stopped for it goes on, and the next one has everything",
+    async (projection) => {
+      const { provider, store, commit } = await ground({ seed: "seed" })
+      const branch = await forkOf(provider, commit)
+      await run(provider.applyTo(await forkOf(provider, commit), [{ op: "write", path: "first", bytes: "first" }]))
+      const packs = join(store, "layerfs/packs")
+      const packed = (): number => namesIn(packs).reduce((sum, name) => sum + fs.statSync(join(packs, name)).size, 0)
+      const bytes = packed()
+      await using(provider, branch, { projection }, async (workspace) => {
+        await shell(workspace, "head -c 67108864 /dev/urandom > large")
+        const beats = async (): Promise<number> => (await run(workspace.read("beat"))).length
+        const capture = async (): Promise<void> => {
+          while (!(await run(Effect.isSuccess(workspace.stat("beat"))))) await turn()
+          const operationId = "op_given_up"
+          const calls = [
+            Effect.asVoid(workspace.changes),
+            Effect.asVoid(workspace.checkpoint({ quiesce: true, operationId })),
+            Effect.asVoid(workspace.checkpoint({ allowLive: true, operationId }))
+          ]
+          for (const call of calls) {
+            const fiber = Effect.runFork(call)
+            await until(() => (packed() > bytes + 1024 * 1024 ? true : undefined))
+            await run(Fiber.interrupt(fiber))
+            expect(packed()).toBe(bytes)
+            expect(await run(provider.findOperation(operationId))).toEqual({ state: "absent" })
+            expect((await run(provider.branch(branch))).head).toBe(commit)
+            const before = await beats()
+            while ((await beats()) === before) await turn()
+          }
+          expect(await run(workspace.checkpoint({ quiesce: true, operationId }))).toMatchObject({
+            outcome: "committed",
+            changedPaths: 2
+          })
+        }
+        const beating = workspace.start(["sh", "-c", "while :; do printf . >> beat; sleep 0.01; done"])
+        await run(Effect.scoped(Effect.andThen(beating, Effect.promise(capture))))
+      })
+    }
+  )
 })

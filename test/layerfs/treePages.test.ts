@@ -9,6 +9,7 @@ import { walkDiff } from "../../providers/layerfs/TreeDiff.ts"
 import { TreeEditor } from "../../providers/layerfs/TreeEditor.ts"
 import { endsTreePage, pagedFrom, writeDirectory } from "../../providers/layerfs/TreePages.ts"
 import { type Digest, sha256 } from "../../src/base/Digest.ts"
+import { whole } from "../../src/workspace/kit/Steps.ts"
 import { MemoryObjects } from "./contentMemory.ts"
 import { put } from "./storeChange.ts"
 import { apply, commitInto, importInto, open, scratch } from "./storeFixture.ts"
@@ -35,7 +36,7 @@ const edit = (
     if (value === null) editor.remove(name)
     else editor.putFile(name, { mode: 0o644, size: 1, inode: undefined, ...value })
   }
-  return editor.write(objects)
+  return whole(editor.write(objects))
 }
 
 const entryOf = (content: number, mtime: number) => ({ id: sha256(`content ${content}`), mtimeNs: BigInt(mtime) })

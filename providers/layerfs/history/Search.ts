@@ -16,7 +16,8 @@ import type { StoredEntry } from "../TreeCodec.ts"
 import { walkDiff } from "../TreeDiff.ts"
 import { Bounded } from "../../../src/workspace/kit/Bounded.ts"
 import type { History } from "./History.ts"
-import { breathing, commitOf, cursorAt, cursorFor, limitOf } from "../../../src/workspace/kit/Question.ts"
+import { commitOf, cursorAt, cursorFor, limitOf } from "../../../src/workspace/kit/Question.ts"
+import { breathing } from "../../../src/workspace/kit/Steps.ts"
 
 /** Bytes of text that one page reads; it ends early behind the file that passes it. */
 const readAtMost = 64 * 1024 * 1024

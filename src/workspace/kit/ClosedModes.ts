@@ -7,7 +7,7 @@ import * as fs from "node:fs"
 import { reach } from "../../base/LongPath.ts"
 import { join, type TreePath } from "../../base/PathBytes.ts"
 import type { KeptEntry } from "./CommitTree.ts"
-import { breathing } from "./Question.ts"
+import { breathing } from "./Steps.ts"
 import type { TreeChange } from "./Tree.ts"
 
 /** True modes by path. */

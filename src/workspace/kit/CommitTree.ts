@@ -6,7 +6,7 @@
 import type { Digest } from "../../base/Digest.ts"
 import { compare, type TreePath } from "../../base/PathBytes.ts"
 import { type DigestEntry, TreeDigester } from "../TreeDigest.ts"
-import { breathing } from "./Question.ts"
+import { breathing } from "./Steps.ts"
 import type { TreeEntry, TreeReader } from "./Tree.ts"
 
 /** An entry and where it lies. The root is one, at the empty path. */

@@ -7,7 +7,7 @@ import { promisify } from "node:util"
 import { reach } from "../../base/LongPath.ts"
 import { join, type TreePath } from "../../base/PathBytes.ts"
 import { ObjectDamaged } from "../WorkspaceError.ts"
-import { breathing } from "./Question.ts"
+import { breathing } from "./Steps.ts"
 import type { Piece } from "./SnapshotBackend.ts"
 
 const read = promisify(fs.read)

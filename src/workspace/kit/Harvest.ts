@@ -3,7 +3,7 @@
  * Promise: reads only, follows no link, trusts no inode or link count of the merged view, changes no mode of a live
  * upper; what it cannot read is listed and nothing is left out in silence. Rules: W8, W22, L15; 04 "Harvest".
  *
- * Plain and synchronous: it runs in the store's worker, beside the `TreeReader`.
+ * It runs in the store's worker, beside the `TreeReader`, in steps: a large upper holds nobody up, and can be given up.
  */
 import * as fs from "node:fs"
 import { createHash, type Hash } from "node:crypto"
@@ -11,7 +11,8 @@ import { longestTreePath, reach } from "../../base/LongPath.ts"
 import { compare, join, type TreePath } from "../../base/PathBytes.ts"
 import type { SkippedEntry } from "../WorkspaceProvider.ts"
 import type { TreeChange, TreeEntry, TreeReader } from "./Tree.ts"
-import { scan } from "./ScanHarvest.ts"
+import { scanSteps } from "./ScanHarvest.ts"
+import type { Steps } from "./Steps.ts"
 
 /** Where to look. Every field survives a structured clone; paths are byte strings (see PathBytes). */
 export type HarvestInput =
@@ -73,8 +74,11 @@ const look = (stat: fs.BigIntStats): string => `${stat.ino} ${stat.ctimeNs} ${st
  * The changes of an open directory against `base`. Throws Node's system errors other than EACCES.
  * `previous` is what the harvest found that made `base`; for any other base it must be left out.
  */
-export const harvest = (input: HarvestInput, base: TreeReader, previous?: Seen): HarvestResult =>
-  input.kind === "scan" ? scan(input, base) : harvestUpper(input, base, previous)
+export const harvest = (input: HarvestInput, base: TreeReader, previous?: Seen): Steps<HarvestResult> =>
+  input.kind === "scan" ? scanSteps(input, base) : harvestUpper(input, base, previous)
+
+/** Entries that one step looks at. */
+export const entriesOfStep = 64
 
 export const namesOf = (path: TreePath): TreePath[] =>
   reach(path, (short) => fs.readdirSync(short, { encoding: "latin1" })).sort(compare)
@@ -114,11 +118,11 @@ export const note = (into: Hash, path: TreePath, stat: fs.BigIntStats): void => 
   )
 }
 
-const harvestUpper = (
+function* harvestUpper(
   input: HarvestInput & { readonly kind: "overlay" },
   base: TreeReader,
   previous: Seen | undefined
-): HarvestResult => {
+): Steps<HarvestResult> {
   const started = BigInt(Date.now()) * 1_000_000n
   const found = new Map<TreePath, string>()
   const changes: TreeChange[] = []
@@ -127,11 +131,12 @@ const harvestUpper = (
   const touched = new Map<TreePath, { readonly group: TreePath; readonly inode: string }>()
   const fingerprint = createHash("sha256")
   let entries = 0
+  let looked = 0
 
   const spooled = (path: TreePath): boolean => input.spool !== undefined && Object.hasOwn(input.spool.modes, path)
 
   /** `at` is where the entry really lies: in the upper, in the spool, or in the merged view. */
-  const put = (path: TreePath, at: TreePath, stat: fs.BigIntStats, whole: boolean): void => {
+  function* put(path: TreePath, at: TreePath, stat: fs.BigIntStats, whole: boolean): Steps<void> {
     const before = base.entry(path)
     const mode = spooled(path) ? input.spool!.modes[path]! : permissionBits(stat)
     const what = skipReason(path, stat)
@@ -145,7 +150,7 @@ const harvestUpper = (
       if (replace || before.mode !== mode || before.mtimeNs !== stat.mtimeNs) {
         changes.push({ op: "putDirectory", path, mode, mtimeNs: stat.mtimeNs, replace })
       }
-      directory(path, at, replace, whole)
+      yield* directory(path, at, replace, whole)
     } else {
       putFile(path, at, stat, mode, before)
     }
@@ -172,7 +177,7 @@ const harvestUpper = (
   }
 
   /** `whole`: the directory at `at` shows everything (merged view or spool), not only what was changed. */
-  const directory = (path: TreePath, at: TreePath, replaced: boolean, whole: boolean): void => {
+  function* directory(path: TreePath, at: TreePath, replaced: boolean, whole: boolean): Steps<void> {
     const merged = join(input.merged, path)
     let source = at
     let upper: TreePath[]
@@ -198,17 +203,19 @@ const harvestUpper = (
       if (!seen.has(entry.name)) changes.push({ op: "remove", path: join(path, entry.name) })
     }
     for (const name of shown) {
+      looked += 1
+      if (looked % entriesOfStep === 0) yield
       const child = join(path, name)
       if (own.has(name)) {
         const childAt = join(source, name)
         const stat = lstat(childAt)
         entries += 1
         note(fingerprint, child, stat)
-        put(child, childAt, stat, whole || spooled(path))
+        yield* put(child, childAt, stat, whole || spooled(path))
       } else if (!known.has(name)) {
         // Shown, in no upper, in no base entry: a lower directory was moved here. Only the merged view has it whole.
         const childAt = join(merged, name)
-        put(child, childAt, lstat(childAt), true)
+        yield* put(child, childAt, lstat(childAt), true)
       }
     }
     // A whiteout shows nowhere, but the fingerprint must tell a removal from an untouched directory.
@@ -224,7 +231,7 @@ const harvestUpper = (
   if (before !== undefined && before.mode !== permissionBits(root)) {
     changes.push({ op: "putDirectory", path: "", mode: permissionBits(root), mtimeNs: root.mtimeNs, replace: false })
   }
-  directory("", input.upper, false, false)
+  yield* directory("", input.upper, false, false)
   return {
     changes,
     unreadable,

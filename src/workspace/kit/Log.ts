@@ -10,7 +10,8 @@ import { refNotFound } from "./Refusals.ts"
 import type { BranchRow, CommitRow, Parents } from "./RefStore.ts"
 import type { Answer, LogQuestion, LogReply, Paged } from "./Questions.ts"
 import { invalid, isText } from "./Invalid.ts"
-import { breathing, commitOf, cursorAt, cursorFor, filterPath, type RefHistory, isTexts, limitOf } from "./Question.ts"
+import { commitOf, cursorAt, cursorFor, filterPath, type RefHistory, isTexts, limitOf } from "./Question.ts"
+import { breathing } from "./Steps.ts"
 
 /** Commits that one page looks at when a path leaves most of them out. */
 const lookedAtMost = 5000

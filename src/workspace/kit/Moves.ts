@@ -11,7 +11,8 @@ import { headMoved } from "./Refusals.ts"
 import type { BranchRow, CommitRow } from "./RefStore.ts"
 import type { Answer, ForkQuestion, MoveQuestion, MoveReply, Paged, RewindQuestion } from "./Questions.ts"
 import { refNotFound } from "./Refusals.ts"
-import { breathing, cursorAt, cursorFor, type RefHistory, limitOf } from "./Question.ts"
+import { cursorAt, cursorFor, type RefHistory, limitOf } from "./Question.ts"
+import { breathing } from "./Steps.ts"
 
 const messages: Readonly<Record<Exclude<MoveRefused["reason"], "beginsHere">, readonly [string, string]>> = {
   otherProject: ["This state belongs to another project.", "Give a commit of the branch's own project."],

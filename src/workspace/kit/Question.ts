@@ -1,10 +1,8 @@
 /**
- * Questions about the history: their pages, their cursors, and how long answers leave room for other calls.
+ * Questions about the history: their pages and their cursors.
  * Promise: a cursor is good for the very question and store that it was given for, and names commits, so that what it goes on with cannot
- * change; what cannot be meant is `QueryInvalid` by the name of its part; a long answer lets other calls of the worker go between
- * its steps, and ends when it is cancelled. Rules: W3, L3, L12.
+ * change; what cannot be meant is `QueryInvalid` by the name of its part. Rules: W3, L3.
  */
-import { setImmediate } from "node:timers/promises"
 import { type Json, digestJson } from "../../base/Digest.ts"
 import type { TreePath } from "../../base/PathBytes.ts"
 import { refNotFound } from "./Refusals.ts"
@@ -71,28 +69,3 @@ export const commitOf = ({ refs }: Pick<RefHistory, "refs">, ref: string, inCurs
 }
 
 export const isTexts = (value: unknown): value is readonly string[] => Array.isArray(value) && value.every(isText)
-
-/** How long an answer may keep the worker's thread without a pause. */
-const breathMs = 10
-
-/** The caller that this error is for has gone. */
-class Cancelled extends Error {}
-
-/** Throws when cancelled. */
-export const stillWanted = (cancelled: () => boolean): void => {
-  if (cancelled()) throw new Cancelled("The call was cancelled")
-}
-
-/**
- * Call it between two steps: it waits, when there was no pause for long, until other calls had their turn, and rejects when cancelled. Undefined
- * where there is nothing to wait for.
- */
-export const breathing = (cancelled: () => boolean): (() => Promise<void> | undefined) => {
-  let since = performance.now()
-  const pause = async (): Promise<void> => {
-    await setImmediate()
-    since = performance.now()
-    stillWanted(cancelled)
-  }
-  return () => (performance.now() - since < breathMs ? undefined : pause())
-}

@@ -7,7 +7,7 @@ import * as fs from "node:fs"
 import { reach } from "../../base/LongPath.ts"
 import { join, type TreePath } from "../../base/PathBytes.ts"
 import type { CommitTree, KeptEntry } from "./CommitTree.ts"
-import { breathing } from "./Question.ts"
+import { breathing } from "./Steps.ts"
 
 const seconds = (ns: bigint): number => Number(ns / 1_000n) / 1_000_000
 

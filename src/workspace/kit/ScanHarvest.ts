@@ -9,6 +9,7 @@ import { join, toBytes, type TreePath } from "../../base/PathBytes.ts"
 import type { TreeChange, TreeReader } from "./Tree.ts"
 import {
   canRead,
+  entriesOfStep,
   type HarvestResult,
   type Skipped,
   linkTarget,
@@ -19,6 +20,7 @@ import {
   skipReason,
   type Spool
 } from "./Harvest.ts"
+import type { Steps } from "./Steps.ts"
 
 /** Coarse kernel clocks stamp two writes within one tick alike; 10 ms is the longest tick in use (CONFIG_HZ=100). */
 const racyNs = 10_000_000n
@@ -77,17 +79,8 @@ export interface ScanInput {
   readonly apart?: readonly TreePath[]
 }
 
-/** The changes of the tree since the base. */
-export const scan = (input: ScanInput, base: TreeReader): HarvestResult => {
-  const steps = scanSteps(input, base)
-  for (;;) {
-    const step = steps.next()
-    if (step.done === true) return step.value
-  }
-}
-
-/** The same, with a pause offered behind each directory. Writes the new snapshot beside the old one as `.next`. */
-export function* scanSteps(input: ScanInput, base: TreeReader): Generator<void, HarvestResult> {
+/** The changes of the tree since the base. Writes the new snapshot beside the old one as `.next`. */
+export function* scanSteps(input: ScanInput, base: TreeReader): Steps<HarvestResult> {
   const changes: TreeChange[] = []
   const unreadable: TreePath[] = []
   const skipped: Skipped[] = []
@@ -107,7 +100,7 @@ export function* scanSteps(input: ScanInput, base: TreeReader): Generator<void, 
   }
 
   const apart = new Set(input.apart)
-  function* directory(path: TreePath, replaced: boolean): Generator<void> {
+  function* directory(path: TreePath, replaced: boolean): Steps<void> {
     let shown: TreePath[]
     try {
       shown = namesOf(sourceOf(path)).filter((name) => !apart.has(join(path, name)))
@@ -121,10 +114,10 @@ export function* scanSteps(input: ScanInput, base: TreeReader): Generator<void, 
       if (!present.has(entry.name)) changes.push({ op: "remove", path: join(path, entry.name) })
     }
     for (const name of shown) yield* entry(join(path, name), replaced)
-    yield
   }
 
-  function* entry(path: TreePath, replaced: boolean): Generator<void> {
+  function* entry(path: TreePath, replaced: boolean): Steps<void> {
+    if (entries % entriesOfStep === 0) yield
     const at = sourceOf(path)
     const stat = lstat(at)
     const before = replaced ? undefined : base.entry(path)

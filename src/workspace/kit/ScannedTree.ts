@@ -3,7 +3,7 @@
  */
 import { join, type TreePath } from "../../base/PathBytes.ts"
 import { canRead } from "./Harvest.ts"
-import { breathing } from "./Question.ts"
+import { breathing } from "./Steps.ts"
 import { inOrder, type KeptEntry } from "./CommitTree.ts"
 import type { ImportNotes } from "./ImportNotes.ts"
 import { type Scan, scan as scanSource, type ScannedDirectory } from "./ImportScan.ts"

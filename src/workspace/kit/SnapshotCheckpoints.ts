@@ -16,7 +16,6 @@ import { closedChanges, openChanges, openUp } from "./ClosedModes.ts"
 import { CommitTree, digestOfTree } from "./CommitTree.ts"
 import type { HarvestInput, HarvestResult } from "./Harvest.ts"
 import { KeyedLine } from "./KeyedLine.ts"
-import { breathing } from "./Question.ts"
 import { pathError } from "./Lookup.ts"
 import { headMoved, operationUsed } from "./Refusals.ts"
 import type { CommitRow } from "./RefStore.ts"
@@ -24,6 +23,7 @@ import { scanSteps, takeSnapshot } from "./ScanHarvest.ts"
 import type { Snapshot } from "./SnapshotBackend.ts"
 import { type CallScope, digestOfFile, told, type SnapshotStore } from "./SnapshotStore.ts"
 import { listedSkipped } from "./Skipped.ts"
+import { inStretches } from "./Steps.ts"
 import type { CheckpointReply, CheckpointRequest, PreviewReply } from "./StorePort.ts"
 import type { TreeChange } from "./Tree.ts"
 import { changedTree, type KeptContent } from "./TreeChanges.ts"
@@ -81,13 +81,8 @@ export class SnapshotCheckpoints {
 
   async #scan(harvest: HarvestInput, base: CommitTree, { signal }: CallScope): Promise<HarvestResult> {
     if (harvest.kind !== "scan") throw new Error("Only directories of their own are looked at here")
-    const breathe = breathing(() => signal.aborted)
     const steps = scanSteps({ ...harvest, apart: this.#store.backend.ownNames ?? [] }, base)
-    for (;;) {
-      const step = steps.next()
-      if (step.done === true) return step.value
-      await breathe()
-    }
+    return inStretches(steps, () => signal.aborted)
   }
 
   /** The tree that the changes make, from the files as they lie there. */

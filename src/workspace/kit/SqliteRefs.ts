@@ -3,7 +3,7 @@
  * Promise: as the contract in RefStore.ts; every write is one immediate transaction, retried while another process holds
  * the file and ended as `Busy` with nothing done. Rules: L1, L7, L8, L12, W10, W23, G75.
  */
-import { type Database, type Row, StorageFailure } from "../../sqlite/Database.ts"
+import { type Database, type Row, StorageFailure, whenFree } from "../../sqlite/Database.ts"
 import { crashPoint } from "../../base/CrashPoint.ts"
 import { faultPoint } from "../../base/FaultPoint.ts"
 import type { HeadMove } from "../WorkspaceProvider.ts"
@@ -153,12 +153,18 @@ export class SqliteRefs<Input extends AddCommit = AddCommit> {
     return row === undefined ? undefined : { commit: String(row["commit_id"]), result: parsed(row["result"]) }
   }
 
-  /** One transaction: object rows, the commit, its operation, and the head moved from the value that the caller saw. */
-  addCommit(input: Input): Promise<Added> {
-    return this.db.transactWithRetry((): Added => {
-      const added = this.add(input)
-      if (added.kind === "added") this.committing()
-      return added
+  /**
+   * One transaction: object rows, the commit, its operation, and the head moved from the value that the caller saw. `beforeTry` comes before
+   * each try of it, while another process holds the file; what it throws ends the call with nothing done.
+   */
+  addCommit(input: Input, beforeTry?: () => void): Promise<Added> {
+    return whenFree((): Added => {
+      beforeTry?.()
+      return this.db.transact((): Added => {
+        const added = this.add(input)
+        if (added.kind === "added") this.committing()
+        return added
+      })
     })
   }
 

@@ -15,7 +15,7 @@ import { writeBytesDurably } from "../../base/DurableFile.ts"
 import type { TreePath } from "../../base/PathBytes.ts"
 import { ObjectDamaged } from "../WorkspaceError.ts"
 import { CommitTree, type KeptEntry } from "./CommitTree.ts"
-import { breathing } from "./Question.ts"
+import { breathing } from "./Steps.ts"
 
 const compress = promisify(zstdCompress)
 const decompress = promisify(zstdDecompress)
