@@ -200,6 +200,22 @@ export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void =
     inGroup.push({ id, kind, offset: raw, length: bytes.length })
     raw += bytes.length
   }
+  // Lists of pieces stand together: whether a large file has holes is asked for by who looks at it, and not at what is around it.
+  let lists: Buffer[] = []
+  let inLists: FramedObject[] = []
+  let listBytes = 0
+  const sealLists = (): void => {
+    if (inLists.length > 0) send(frameGroup(lists, listBytes, level), inLists, false)
+    lists = []
+    inLists = []
+    listBytes = 0
+  }
+  const toLists = (id: Digest, bytes: Buffer): void => {
+    lists.push(bytes)
+    inLists.push({ id, kind: "list", offset: listBytes, length: bytes.length })
+    listBytes += bytes.length
+    if (listBytes >= groupTarget) sealLists()
+  }
   const toFrame = (id: Digest, bytes: Buffer): void => {
     const frame = wholeFrame(bytes, level)
     frames.push(frame)
@@ -217,7 +233,8 @@ export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void =
       const isOurs = isNew(idToBytes(id))
       return !force && !isOurs
     },
-    writeKnown: (kind, id, bytes) => (kind === "chunk" ? toFrame(id, bytes) : toGroup(kind, id, bytes))
+    writeKnown: (kind, id, bytes) =>
+      kind === "chunk" ? toFrame(id, bytes) : kind === "list" ? toLists(id, bytes) : toGroup(kind, id, bytes)
   }
 
   interface Content {
@@ -363,6 +380,7 @@ export const serveImportReader = (port: MessagePort, setup: ReaderSetup): void =
       if (request === "seal") {
         seal()
         sealFrames()
+        sealLists()
         port.postMessage({ sealed: true } satisfies ReaderMessage)
       } else port.postMessage({ outcomes: readBatch(request) } satisfies ReaderMessage)
     } catch (error) {
