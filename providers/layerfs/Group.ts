@@ -50,3 +50,9 @@ export const openGroup = (frame: Buffer): Buffer | undefined => {
     return undefined
   }
 }
+
+/** Frees the memory of bytes that nobody may read any more. Small ones share theirs with others (`Buffer.poolSize`). */
+export const free = (bytes: Buffer | undefined): void => {
+  const memory = bytes?.buffer as (ArrayBuffer & { transfer(length: number): ArrayBuffer }) | undefined
+  if (memory !== undefined && memory.byteLength > 2 * Buffer.poolSize) memory.transfer(0)
+}

@@ -6,7 +6,7 @@
 import { closeSync, openSync } from "node:fs"
 import { join } from "node:path"
 import { openFrame, parseFrame } from "./Frame.ts"
-import { openGroup } from "./Group.ts"
+import { free, openGroup } from "./Group.ts"
 import type { Place } from "./ObjectStore.ts"
 import { hasPackHeader, packName, readAt } from "./PackFile.ts"
 
@@ -17,12 +17,6 @@ export type Group = Pick<Place, "pack" | "groupOffset" | "groupLength" | "framed
 export type Take = (offset: number, length: number) => Buffer | undefined
 
 export const nothing: Take = () => undefined
-
-/** Frees the memory of bytes that nobody may read any more. Small ones share theirs with others (`Buffer.poolSize`). */
-const free = (bytes: Buffer | undefined): void => {
-  const memory = bytes?.buffer as (ArrayBuffer & { transfer(length: number): ArrayBuffer }) | undefined
-  if (memory !== undefined && memory.byteLength > 2 * Buffer.poolSize) memory.transfer(0)
-}
 
 export class GroupFiles {
   readonly #directory: string

@@ -10,7 +10,7 @@ import type { Digest } from "../../src/base/Digest.ts"
 import type { Database } from "../../src/sqlite/Database.ts"
 import { ByteCache } from "./ByteCache.ts"
 import { costOf, deltaFrame, type Frame, longestChain, mostFrames, openFrame, parseFrame } from "./Frame.ts"
-import { openGroup } from "./Group.ts"
+import { free, openGroup } from "./Group.ts"
 import { idOf, idToBytes } from "../../src/base/DigestBytes.ts"
 import type { Place } from "./ObjectStore.ts"
 import { hasPackHeader, packName, readAt } from "./PackFile.ts"
@@ -44,8 +44,9 @@ export const joined = (parts: readonly Decoded[]): Decoded =>
 
 /** Decoded groups beside the memory, by a key of the reader's. */
 export interface GroupSpill {
-  readonly put: (key: string, group: Buffer) => void
-  readonly get: (key: string, offset: number, length: number) => Buffer | undefined
+  /** False when it was not kept. */
+  readonly put: (key: string, group: Buffer) => boolean
+  readonly get: (key: string, offset: number, length: number, into?: Buffer) => Buffer | undefined
 }
 
 /** What is needed of the index. */
@@ -139,9 +140,12 @@ export class ObjectReader {
     return this.readCosted(id, this.#find).raw
   }
 
-  /** Same, where it was seen to lie a moment ago: saves a look into the index. */
-  readPlace(id: Digest, place: Place): Buffer {
-    const raw = this.decodeAt(place)?.raw
+  /**
+   * Same, where it was seen to lie a moment ago: saves a look into the index. The bytes may lie in `into`, where one is given and has the room: memory that is made
+   * for each object costs more than the object.
+   */
+  readPlace(id: Digest, place: Place, into?: Buffer): Buffer {
+    const raw = place.framed ? this.decodeAt(place)?.raw : this.#part(place, into)
     return raw?.length === place.length && idOf(raw) === id ? raw : this.read(id)
   }
 
@@ -241,24 +245,34 @@ export class ObjectReader {
   }
 
   /** An object of a solid group. */
-  #part(place: Place): Buffer | undefined {
+  #part(place: Place, into?: Buffer): Buffer | undefined {
     const key = `${place.pack}:${place.groupOffset}`
+    const { offset, length } = place
     const known = this.#groups.get(key)
-    const kept = known === undefined ? this.#spill?.get(key, place.offset, place.length) : undefined
+    const kept = known?.subarray(offset, offset + length) ?? this.#spill?.get(key, offset, length, into)
     if (kept !== undefined) return kept
-    const group = known ?? this.#group(key, place)
-    return group?.subarray(place.offset, place.offset + place.length)
+    const group = this.#group(place)
+    const part = group?.subarray(offset, offset + length)
+    if (group === undefined || part === undefined) return undefined
+    if (this.#spill?.put(key, group) !== true) {
+      this.#groups.put(key, group, group.length)
+      return part
+    }
+    const own =
+      into !== undefined && part.length <= into.length ? into.subarray(0, part.length) : Buffer.allocUnsafe(part.length)
+    part.copy(own)
+    // Left to the collector, which is called for every few of them, they cost as much as their decompression.
+    free(group)
+    return own
   }
 
-  #group(key: string, place: Place): Buffer | undefined {
+  #group(place: Place): Buffer | undefined {
     const fd = this.#file(place.pack)
     if (fd === undefined) return undefined
     const frame = readAt(fd, place.groupOffset, place.groupLength)
     const raw = frame.length === place.groupLength ? openGroup(frame) : undefined
-    if (raw === undefined) return undefined
-    this.#decodedBytes += raw.length
-    this.#groups.put(key, raw, raw.length)
-    this.#spill?.put(key, raw)
+    if (raw?.buffer !== frame.buffer) free(frame)
+    this.#decodedBytes += raw?.length ?? 0
     return raw
   }
 

@@ -325,7 +325,7 @@ interface PageRef {
 }
 
 /** Where the first one stands whose name is not before `name`. */
-const firstFrom = <Item>(items: readonly Item[], name: TreePath, nameOf: (item: Item) => TreePath): number => {
+export const firstFrom = <Item>(items: readonly Item[], name: TreePath, nameOf: (item: Item) => TreePath): number => {
   let low = 0
   let high = items.length
   while (low < high) {

@@ -141,6 +141,8 @@ export const serveFuse = (serving: Serving): void => {
       body = nothing
       error = failed instanceof Refused ? failed.errno : errno.EIO
     }
-    if (body !== null) reply(serving.device, request, body, error)
+    if (body === null) continue
+    reply(serving.device, request, body, error)
+    serving.tree.getReady()
   }
 }

@@ -195,7 +195,7 @@ export interface Listed {
 }
 
 /** The longest answer that the kernel asks for. */
-const longestAnswer = mostPages * 4096
+export const longestAnswer = mostPages * 4096
 /** One answer is written before the next is begun. */
 const listed = Buffer.alloc(longestAnswer)
 

@@ -10,10 +10,12 @@ import { ByteCache } from "../ByteCache.ts"
 import { readBuffer, type ReadBytes } from "../ContentStore.ts"
 import { contentReader, readContent, segmentsOf, type StoredContent } from "../FileContent.ts"
 import { inlineLimit } from "../ObjectId.ts"
-import type { ObjectSource, StoredTrees } from "../StoredTrees.ts"
+import type { StoredTrees } from "../StoredTrees.ts"
 import type { StoredEntry } from "../TreeCodec.ts"
 import type { LikeTree, TreeItem } from "../TreePages.ts"
-import { type Attributes, errno, type Listed, S_IFDIR, S_IFLNK, S_IFREG } from "./FuseWire.ts"
+import { type Attributes, errno, type Listed, longestAnswer, S_IFDIR, S_IFLNK, S_IFREG } from "./FuseWire.ts"
+
+import { LazyAhead } from "./LazyAhead.ts"
 
 /** The kernel's number for the root (fuse.h, FUSE_ROOT_ID). */
 const rootNumber = 1
@@ -32,6 +34,8 @@ interface Node {
   children: Map<TreePath, Node> | undefined
   /** How often the kernel was told of it since it last forgot. */
   told: number
+  /** The kernel asked for its listing. */
+  listed: boolean
 }
 
 /** An answer to the kernel that is an error. */
@@ -41,6 +45,11 @@ export class Refused extends Error {
     super("refused")
     this.errno = number
   }
+}
+
+/** Where contents come from: an object's bytes may lie in `into`, when it has the room for them. */
+export interface Contents {
+  readonly read: (id: Digest, into?: Buffer) => Buffer
 }
 
 interface Segment {
@@ -65,19 +74,28 @@ const inodeOf = (text: string): number => {
 }
 
 export class LazyTree {
-  readonly #objects: ObjectSource
+  readonly #objects: Contents
   readonly #trees: StoredTrees
   readonly #nodes = new Map<number, Node>()
   /** Nodes of hard-linked files, by the first path of their group. */
   readonly #groups = new Map<TreePath, Node>()
   readonly #readers = new ByteCache<ReadBytes>(openBytes)
+  /** One answer is given before the next is made. */
+  readonly #bytes = Buffer.allocUnsafeSlow(longestAnswer)
+  readonly #files: LazyAhead
+  readonly #directories: LazyAhead
+  readonly #readyBytes = Buffer.allocUnsafeSlow(atOnce)
+  /** A content that is probably read next. */
+  #ready: { readonly id: Digest; readonly bytes: Buffer } | undefined
   readonly #segments = new ByteCache<readonly Segment[] | null>(openBytes)
   readonly #root: Node
   #linked: ReadonlyMap<TreePath, readonly TreePath[]> | undefined
   #next = rootNumber + 1
 
-  constructor(objects: ObjectSource, trees: StoredTrees, commit: { readonly root: Digest; readonly times: Digest }) {
+  constructor(objects: Contents, trees: StoredTrees, commit: { readonly root: Digest; readonly times: Digest }) {
     this.#objects = objects
+    this.#files = new LazyAhead(trees, "file")
+    this.#directories = new LazyAhead(trees, "directory")
     this.#trees = trees
     const { mode, mtimeNs, times } = trees.root(commit.times)
     this.#root = {
@@ -89,7 +107,8 @@ export class LazyTree {
       directory: { tree: commit.root, times },
       parent: null,
       children: undefined,
-      told: 1
+      told: 1,
+      listed: false
     }
     this.#nodes.set(rootNumber, this.#root)
   }
@@ -140,7 +159,8 @@ export class LazyTree {
       directory: entry.type === "directory" && time.times !== null ? { tree: entry.id, times: time.times } : null,
       parent,
       children: undefined,
-      told: 0
+      told: 0,
+      listed: false
     }
     if (group === null) (parent.children ??= new Map()).set(entry.name, node)
     else this.#groups.set(group, node)
@@ -189,6 +209,8 @@ export class LazyTree {
   list(number: number, from: number, plus: boolean, take: (entry: Listed, next: number) => boolean): void {
     const node = this.#node(number)
     const like = this.#directory(node)
+    node.listed = true
+    this.#directories.seen(node)
     const own = [
       { name: ".", inode: node.inode, mode: S_IFDIR },
       { name: "..", inode: (node.parent ?? node).inode, mode: S_IFDIR }
@@ -219,12 +241,17 @@ export class LazyTree {
     }
   }
 
-  /** Bytes of a file, as many as there are up to `length`. Throws `ObjectDamaged`. */
+  /** Bytes of a file, as many as there are up to `length`, valid until the next call of `getReady`. Throws `ObjectDamaged`. */
   read(number: number, offset: number, length: number): Buffer {
-    const file = this.#file(number)
+    const node = this.#node(number)
+    const file = fileOf(node)
     const wanted = Math.max(0, Math.min(length, file.size - offset))
-    if (wanted === 0) return Buffer.alloc(0)
-    if (file.size <= atOnce) return readContent(this.#objects, file).subarray(offset, offset + wanted)
+    if (wanted === 0) return this.#bytes.subarray(0, 0)
+    this.#files.seen(node)
+    if (file.size <= atOnce) {
+      const bytes = this.#ready?.id === file.id ? this.#ready.bytes : this.#objects.read(file.id, this.#bytes)
+      return bytes.subarray(offset, offset + wanted)
+    }
     let reader = this.#readers.get(file.id)
     if (reader === undefined) {
       // A slice of a group would hold all of the group.
@@ -232,15 +259,23 @@ export class LazyTree {
       reader = whole === undefined ? contentReader(this.#objects, file) : readBuffer(whole)
       this.#readers.put(file.id, reader, whole?.length ?? costOfList)
     }
-    const bytes = Buffer.allocUnsafe(wanted)
+    const bytes = wanted <= this.#bytes.length ? this.#bytes.subarray(0, wanted) : Buffer.allocUnsafe(wanted)
     reader(bytes, 0, wanted, offset)
     return bytes
   }
 
-  #file(number: number): StoredContent {
-    const { entry } = this.#node(number)
-    if (entry?.type !== "file") throw new Refused(errno.EINVAL)
-    return entry
+  /** Called when an answer is given: while whoever asked looks at it, what is probably asked for next is decoded. */
+  getReady(): void {
+    try {
+      const directory = this.#directories.next()
+      if (directory !== undefined) this.#trees.times(directory.like.times, this.#trees.tree(directory.like.tree))
+      const file = this.#files.next()?.entry
+      if (file?.type !== "file" || file.size > atOnce || file.id === this.#ready?.id) return
+      this.#ready = undefined
+      this.#ready = { id: file.id, bytes: this.#objects.read(file.id, this.#readyBytes) }
+    } catch {
+      // Whoever asks for it is told why.
+    }
   }
 
   #segmentsOf(file: StoredContent): readonly Segment[] | null {
@@ -254,7 +289,7 @@ export class LazyTree {
 
   /** lseek(2) with SEEK_DATA and SEEK_HOLE. */
   seek(number: number, offset: number, what: "data" | "hole"): number {
-    const file = this.#file(number)
+    const file = fileOf(this.#node(number))
     if (offset >= file.size) throw new Refused(errno.ENXIO)
     const segments = this.#segmentsOf(file) ?? [{ offset: 0, length: file.size }]
     const at = segments.find((segment) => segment.offset + segment.length > offset)
@@ -278,6 +313,11 @@ export class LazyTree {
   get known(): number {
     return this.#nodes.size
   }
+}
+
+const fileOf = ({ entry }: Node): StoredEntry & { readonly type: "file" } => {
+  if (entry?.type !== "file") throw new Refused(errno.EINVAL)
+  return entry
 }
 
 const typeOf = (entry: StoredEntry): number =>

@@ -5,10 +5,10 @@
 import type { Digest } from "../../../src/base/Digest.ts"
 import { ReadOnlyDatabase } from "../../../src/sqlite/ReadOnlyDatabase.ts"
 import { ObjectReader } from "../ObjectReader.ts"
-import { type ObjectSource, StoredTrees } from "../StoredTrees.ts"
+import { StoredTrees } from "../StoredTrees.ts"
 import { serveFuse } from "./FuseServer.ts"
 import type { Owner } from "./FuseWire.ts"
-import { LazyTree } from "./LazyTree.ts"
+import { type Contents, LazyTree } from "./LazyTree.ts"
 import { Spill } from "./Spill.ts"
 
 /** What is served. */
@@ -25,10 +25,10 @@ export interface LazyWork {
 const damaged = (id: Digest): Error => new Error(`damaged: ${id}`)
 
 /** Contents are kept by the kernel, so not here a second time, as directories are. */
-const contentsOf = (reader: ObjectReader): ObjectSource => ({
-  read: (id) => {
+const contentsOf = (reader: ObjectReader): Contents => ({
+  read: (id, into) => {
     const place = reader.place(id)
-    return place === undefined ? reader.read(id) : reader.readPlace(id, place)
+    return place === undefined ? reader.read(id) : reader.readPlace(id, place, into)
   }
 })
 

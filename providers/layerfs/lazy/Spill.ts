@@ -24,22 +24,25 @@ export class Spill {
     }
   }
 
-  put(key: string, bytes: Buffer): void {
-    if (this.#file === undefined || this.#end + bytes.length > mostBytes) return
+  /** False when it is not kept. */
+  put(key: string, bytes: Buffer): boolean {
+    if (this.#file === undefined || this.#end + bytes.length > mostBytes) return false
     try {
-      if (fs.writeSync(this.#file, bytes, 0, bytes.length, this.#end) < bytes.length) return
+      if (fs.writeSync(this.#file, bytes, 0, bytes.length, this.#end) < bytes.length) return false
     } catch {
-      return this.close()
+      this.close()
+      return false
     }
     this.#places.set(key, { at: this.#end, length: bytes.length })
     this.#end += bytes.length
+    return true
   }
 
-  /** A part of what was put under a key; undefined when that is not here. */
-  get(key: string, offset: number, length: number): Buffer | undefined {
+  /** A part of what was put under a key, in `into` where that has the room; undefined when it is not here. */
+  get(key: string, offset: number, length: number, into?: Buffer): Buffer | undefined {
     const place = this.#places.get(key)
     if (place === undefined || this.#file === undefined || offset + length > place.length) return undefined
-    const bytes = Buffer.allocUnsafe(length)
+    const bytes = into !== undefined && length <= into.length ? into.subarray(0, length) : Buffer.allocUnsafe(length)
     return fs.readSync(this.#file, bytes, 0, length, place.at + offset) === length ? bytes : undefined
   }
 
