@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { defineConfig } from "vitest/config"
 import { LongestFirst } from "./test/longestFirst.ts"
@@ -8,7 +9,8 @@ export default defineConfig({
     globalSetup: join(import.meta.dirname, "test/wholeRun.ts"),
     alias: [{ find: /^.*\/WorkerUrl\.ts$/, replacement: join(import.meta.dirname, "test/builtWorkerUrl.ts") }],
     pool: "forks",
-    maxWorkers: 2,
+    // Most of a test is waiting: for the disk, for processes that begin and end.
+    maxWorkers: Math.min(availableParallelism() + 1, 4),
     sequence: { sequencer: LongestFirst },
     testTimeout: 60_000,
     hookTimeout: 120_000,

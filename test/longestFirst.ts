@@ -7,7 +7,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
 /** By what each took on two cores, longest first; those below 15 s follow in vitest's own order. */
 const longest = [
   "testkit/workspacesUser",
-  "testkit/workspacesKit",
+  "testkit/workspacesGit",
   "testkit/workspacesReflink",
   "testkit/workspaces",
   "house/package",

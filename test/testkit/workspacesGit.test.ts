@@ -1,9 +1,12 @@
-/** The workspace suite over git-worktree, and over the kit with the plainest backend. Rules: K1 to K4, W1. */
+/**
+ * The workspace suite over git-worktree. Rules: K1 to K4, W1.
+ * The kit with a plain backend passes it from the packed package (test/house/package.test.ts) and by `npm run conformance -- --provider copies`.
+ */
 import * as Effect from "effect/Effect"
 import { expect, test } from "vitest"
 import { suiteOver, underOf } from "./suiteOver.ts"
 
-await suiteOver(["git-worktree", "kit-copies"], ["kit-copies"])
+await suiteOver(["git-worktree"])
 
 test("W1 GW1 GW2 a worktree says of itself that it merges with a list of conflicts, lies where git put it, and keeps ignored files", async () => {
   const { open, remove } = await underOf("git-worktree").create()
