@@ -77,14 +77,14 @@ export const reflinkBackend = async ({ directory, durability }: BackendPlace): P
   const clone = async (
     source: TreePath,
     target: TreePath,
-    input: Pick<KeepInput, "signal"> & Partial<Pick<KeepInput, "leaveOut" | "onProgress">>,
+    input: Pick<KeepInput, "signal"> & Partial<Pick<KeepInput, "leaveOut" | "onProgress" | "isImport">>,
     mayChange: boolean
   ): Promise<Moved> => {
     const across = liesAcross(source, parent(target))
     await makeEmpty(target)
-    const { signal, leaveOut = [], onProgress } = input
+    const { signal, leaveOut = [], onProgress, isImport: mayMove = false } = input
     const said = onProgress === undefined ? {} : { onProgress }
-    const { copiedBytes } = await cloneTree({ source, target, leaveOut, mayChange, across, signal, ...said })
+    const { copiedBytes } = await cloneTree({ source, target, leaveOut, mayChange, mayMove, across, signal, ...said })
     return { method: across ? "copy" : "reflink", copiedBytes }
   }
 

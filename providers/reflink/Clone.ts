@@ -5,11 +5,12 @@
  * the directories around it are; a failure leaves an incomplete target, which the caller takes away. Rules: RL1, L15, W13; C17, C18, C19.
  */
 import * as fs from "node:fs"
-import { basename, parent, toBytes, type TreePath } from "../../src/base/PathBytes.ts"
+import { basename, join, parent, toBytes, type TreePath } from "../../src/base/PathBytes.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
 import { FileSystemFailure, Unavailable } from "../../src/workspace/WorkspaceError.ts"
 import { type Complaint, complaintsOf } from "./CopyMessages.ts"
 import { Descent, openBelow, openRoot, within } from "../../src/base/Descent.ts"
+import { type Directories, differing, directoriesOf, doubtful } from "./Swaps.ts"
 import { runTool } from "./Tool.ts"
 
 export interface CloneInput {
@@ -19,6 +20,8 @@ export interface CloneInput {
   readonly leaveOut: readonly TreePath[]
   /** Somebody may be writing to the source: an entry that goes meanwhile is no failure. */
   readonly mayChange: boolean
+  /** And may move directories: what another one's place brought in is brought anew, from where it belongs. */
+  readonly mayMove?: boolean
   /** The source lies where nothing can be cloned from: its bytes are copied, and counted. */
   readonly across: boolean
   readonly signal: AbortSignal
@@ -150,6 +153,60 @@ class Cloning {
     return copied
   }
 
+  /** Gives the entries whose bytes were copied. */
+  async bringAnew(before: Directories): Promise<ReadonlySet<TreePath>> {
+    const { signal } = this.#input
+    const after = await directoriesOf(this.#source, signal)
+    const doubts = await doubtful(this.#target, before, after, signal)
+    const again = new Map<TreePath, TreePath[]>()
+    for (const path of await differing(this.#source, this.#target, doubts, signal)) {
+      // Below one that went with all that was in it.
+      if (!(await this.#remove(path))) continue
+      again.set(parent(path), [...(again.get(parent(path)) ?? []), basename(path)])
+    }
+    const copied = new Set<TreePath>()
+    for (const [directory, names] of again) {
+      for (const name of await this.#within(directory, names)) copied.add(join(directory, name))
+      await this.restoreTimes(directory)
+    }
+    return copied
+  }
+
+  /** Entries of one directory, which are none themselves. Gives those whose bytes were copied. */
+  async #within(directory: TreePath, names: readonly TreePath[]): Promise<readonly TreePath[]> {
+    const opened = [this.#source, this.#target].map((root) => {
+      try {
+        return openBelow(root, directory)
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined
+        throw failed({ message: "a directory keeps moving", code: "EBUSY" })
+      }
+    })
+    const [inside, third] = opened
+    const { signal, across } = this.#input
+    // Without -R: what is a directory by now would be walked by its path.
+    const cp = ["cp", "-d", "--preserve=all", ...(this.#mapped ? ["--no-preserve=ownership"] : [])]
+    const bring = async (left: readonly TreePath[], how: "always" | "never"): Promise<readonly TreePath[]> => {
+      if (left.length === 0 || inside === undefined || third === undefined) return []
+      const { code, messages } = await runTool(
+        ["xargs", "-0", "-r", "-s", "1000000", ...cp, `--reflink=${how}`, "-t", targetName, "--"],
+        { inside, third, mapped: this.#mapped, signal, input: toBytes(left.map((name) => `./${name}\0`).join("")) }
+      )
+      const complaints = code === 0 ? [] : complaintsOf(messages, [".", targetName])
+      if (code !== 0 && (code !== 123 || complaints.some(({ kind }) => kind === "other" || kind === "denied"))) {
+        throw failed({ message: "it keeps changing", code: "EBUSY" })
+      }
+      return pathsOf(complaints, "cannotClone")
+    }
+    try {
+      const uncloned = await bring(names, across ? "never" : "always")
+      await bring(uncloned, "never")
+      return uncloned
+    } finally {
+      for (const one of opened) if (one !== undefined) fs.closeSync(one)
+    }
+  }
+
   /** In the place of each stands an empty directory that takes no entries. */
   async bringNested(places: readonly TreePath[]): Promise<ReadonlySet<TreePath>> {
     if (places.length === 0) return new Set()
@@ -228,8 +285,10 @@ const emptyDirectory = async (directory: number): Promise<void> => {
   }
 }
 
-const pathsOf = (complaints: readonly Complaint[], kind: Complaint["kind"]): readonly TreePath[] =>
-  complaints.flatMap((one) => (one.kind === kind && one.path !== null ? [one.path] : []))
+/** Each once: `cp` warns of a name that it is given again. */
+const pathsOf = (complaints: readonly Complaint[], kind: Complaint["kind"]): readonly TreePath[] => [
+  ...new Set(complaints.flatMap((one) => (one.kind === kind && one.path !== null ? [one.path] : [])))
+]
 
 /** The bytes that the entries hold, each inode once. */
 const bytesOfAll = (at: TreePath, paths: Iterable<TreePath>): number => {
@@ -249,12 +308,15 @@ const bytesOfAll = (at: TreePath, paths: Iterable<TreePath>): number => {
   }
 }
 
-const cloningOf = async <A>(input: CloneInput, work: (cloning: Cloning, target: number) => Promise<A>): Promise<A> => {
+const cloningOf = async <A>(
+  input: CloneInput,
+  work: (cloning: Cloning, target: number, source: number) => Promise<A>
+): Promise<A> => {
   const source = openRoot(input.source)
   try {
     const target = openRoot(input.target)
     try {
-      return await work(new Cloning(input, source, target), target)
+      return await work(new Cloning(input, source, target), target, source)
     } finally {
       fs.closeSync(target)
     }
@@ -265,11 +327,13 @@ const cloningOf = async <A>(input: CloneInput, work: (cloning: Cloning, target: 
 
 /** Clones what `input` says. Rejects with `Unavailable`, `FileSystemFailure`, Node's own, and the signal's reason. */
 export const cloneTree = (input: CloneInput): Promise<{ readonly copiedBytes: number }> =>
-  cloningOf(input, async (cloning) => {
+  cloningOf(input, async (cloning, _target, source) => {
+    const before = input.mayMove === true ? await directoriesOf(source, input.signal) : undefined
     let left = await cloning.whole()
     if (process.getuid?.() !== 0 && left.some(({ kind }) => kind === "denied")) left = await cloning.wholeAsOwner()
-    const copied = await cloning.settle(left)
+    const copied = new Set(await cloning.settle(left))
     await cloning.takeOut()
+    if (before !== undefined) for (const path of await cloning.bringAnew(before)) copied.add(path)
     return { copiedBytes: input.across ? await cloning.allBytes() : bytesOfAll(input.target, copied) }
   })
 

@@ -76,11 +76,14 @@ const kindOf = (text: string, code: string): Complaint["kind"] => {
   return code === "EACCES" || code === "EPERM" ? "denied" : "other"
 }
 
+/** No failure: an entry and a directory that it lies in were named in one run. */
+const copiedAlready = /^\S*cp: warning: source (?:file|directory) .* specified more than once$/
+
 /** Of everything that `cp` printed; `roots` are the names under which it knew the source and the target. */
 export const complaintsOf = (messages: string, roots: readonly string[]): readonly Complaint[] =>
   messages
     .split("\n")
-    .filter((line) => line !== "")
+    .filter((line) => line !== "" && !copiedAlready.test(line))
     .map((line) => {
       const text = line.replace(/^\S*cp: /, "")
       const code = codes.get(/: ([^:]*)$/.exec(text)?.[1] ?? "") ?? "EIO"

@@ -365,6 +365,56 @@ it("W13 C11 C17 files that are replaced, appended to and removed while a tree is
   }
 })
 
+/** Takes the place of `d` by a link to `outside` and back, for ever; says when it has begun. */
+const spawnRival = (at: string, outside: string) =>
+  spawn(
+    "python3",
+    [
+      "-c",
+      `import os, sys
+at, outside = sys.argv[1:]
+print("begun", flush=True)
+while True:
+    os.rename(at + "/d", at + "/away")
+    os.symlink(outside, at + "/d")
+    for n in range(2000): pass
+    os.unlink(at + "/d")
+    os.rename(at + "/away", at + "/d")
+    for n in range(20000): pass`,
+      at,
+      outside
+    ],
+    { stdio: ["ignore", "pipe", "inherit"] }
+  )
+
+it("W13 C17 C27 a directory that is swapped for a link again and again while a source is kept: nothing comes from where that leads", async (context) => {
+  const { disk, states, backend } = await groundOn(context, "xfs")
+  const [source, outside] = [join(disk, "source"), join(disk, "outside")]
+  for (const [at, text] of [
+    [join(source, "d/e"), "inside!"],
+    [join(outside, "e"), "outside"]
+  ] as const) {
+    fs.mkdirSync(at, { recursive: true })
+    for (let n = 0; n < 300; n += 1) {
+      fs.writeFileSync(join(at, `f${n}`), text)
+      fs.utimesSync(join(at, `f${n}`), 1, 1)
+    }
+  }
+  const rival = spawnRival(source, outside)
+  cleanups.push(() => rival.kill("SIGKILL"))
+  await new Promise((resolve) => rival.stdout!.once("data", resolve))
+  // One that finds no moment of rest is refused.
+  for (const round of ["a", "b", "c", "d", "e", "f"])
+    await backend.keep(keeping(round, source)).catch((error: unknown) => {
+      expect(error).toMatchObject({ _tag: "FileSystemFailure", syscallCode: "EBUSY" })
+    })
+  const ended = new Promise((resolve) => rival.once("close", resolve))
+  rival.kill("SIGKILL")
+  await ended
+  const { stdout } = spawnSync("grep", ["-rl", "outside", states], { encoding: "utf8" })
+  expect(stdout).toBe("")
+}, 60_000)
+
 it("RL2 W15 on a full disk a state is not there and the call says why; with space it is kept", async (context) => {
   const { disk, states, backend } = await groundOn(context, "xfs")
   const source = fs.mkdtempSync("/var/tmp/coppice-source-")
