@@ -159,7 +159,7 @@ class Cloning {
     const after = await directoriesOf(this.#source, signal)
     const doubts = await doubtful(this.#target, before, after, signal)
     const again = new Map<TreePath, TreePath[]>()
-    for (const path of await differing(this.#source, this.#target, doubts, signal)) {
+    for (const path of await differing([this.#source, this.#target], doubts, signal)) {
       // Below one that went with all that was in it.
       if (!(await this.#remove(path))) continue
       again.set(parent(path), [...(again.get(parent(path)) ?? []), basename(path)])

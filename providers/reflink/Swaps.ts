@@ -10,7 +10,7 @@ import * as fs from "node:fs"
 import { promisify } from "node:util"
 import { Descent } from "../../src/base/Descent.ts"
 import { parent, toBytes, type TreePath } from "../../src/base/PathBytes.ts"
-import { breathing } from "../../src/workspace/kit/Question.ts"
+import { breathing } from "../../src/workspace/kit/Steps.ts"
 import { runTool } from "./Tool.ts"
 
 const read = promisify(fs.read)
@@ -110,10 +110,9 @@ const isSame = async (source: Descent, target: Descent, path: TreePath): Promise
   }
 }
 
-/** Which of the entries are not what the source has there. */
+/** Which of the entries of a clone are not what its source has there. */
 export const differing = async (
-  source: number,
-  target: number,
+  [source, target]: readonly [source: number, target: number],
   paths: readonly TreePath[],
   signal: AbortSignal
 ): Promise<readonly TreePath[]> => {

@@ -77,7 +77,7 @@ it("W13 C17 what differs is found by its bytes, its type and its target, and nev
   fs.rmSync(join(clone.at, "d/link"))
   fs.symlinkSync("outside", join(clone.at, "d/link"))
   const paths = ["a", "a/x", "d", "d/e", "d/e/f", "d/e/g", "d/h", "d/link", "d/only-here", "top"]
-  const different = () => differing(source.descriptor, clone.descriptor, paths, signal)
+  const different = () => differing([source.descriptor, clone.descriptor], paths, signal)
   expect(await different()).toEqual(["d/e/f", "d/h", "d/link", "d/only-here"])
   const outside = tree("inside!")
   fs.rmSync(join(source.at, "a"), { recursive: true })
