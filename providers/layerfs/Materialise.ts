@@ -11,7 +11,7 @@ import { availableParallelism } from "node:os"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { compare, type TreePath } from "../../src/base/PathBytes.ts"
 import { claimFile, claimTarget } from "../../src/workspace/kit/ClaimTarget.ts"
-import { breathing, stillWanted } from "../../src/workspace/kit/Steps.ts"
+import { breathing, inStretches, type Steps, stillWanted } from "../../src/workspace/kit/Steps.ts"
 import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { segmentBytes, segmentsOf } from "./FileContent.ts"
 import { GroupFiles } from "./GroupFiles.ts"
@@ -35,9 +35,18 @@ interface PlacedFile {
 }
 
 /** In the order of the packs, so that each group is decompressed once. */
-const inPackOrder = (files: readonly PlannedFile[], reader: ObjectReader): PlacedFile[] => {
-  const places = reader.places(files.map((file) => file.id))
-  const placed = files.map((file, n) => ({ file, place: file.id === zeroBlock ? undefined : places[n] }))
+const inPackOrder = async (
+  files: readonly PlannedFile[],
+  { reader, cancelled }: Pick<MaterialiseContext, "reader" | "cancelled">
+): Promise<PlacedFile[]> => {
+  const placed: PlacedFile[] = []
+  function* places(): Steps<void> {
+    for (const file of files) {
+      placed.push({ file, place: file.id === zeroBlock ? undefined : reader.place(file.id) })
+      yield
+    }
+  }
+  await inStretches(places(), cancelled, (stretch) => reader.reading(stretch))
   const by = (pick: (place: Place) => number) => (a: (typeof placed)[number], b: (typeof placed)[number]) =>
     (a.place === undefined ? -1 : pick(a.place)) - (b.place === undefined ? -1 : pick(b.place))
   const byPack = by((place) => place.pack)
@@ -61,7 +70,7 @@ export const materialise = async (
   target: TreePath
 ): Promise<{ files: number; bytes: number }> => {
   const { reader, directories, phase, cancelled } = context
-  const placed = inPackOrder(planned.files, reader)
+  const placed = await inPackOrder(planned.files, context)
   const directory = Buffer.from(target, "latin1")
   const undo = claimTarget(directory)
   const tar = new TarProcess(directory, "pipe")
@@ -97,7 +106,7 @@ export const materialise = async (
     return { files, bytes }
   } catch (error) {
     await Promise.all([tar.kill(), parts?.kill()])
-    undo()
+    await undo()
     throw error
   } finally {
     groups.close()
@@ -111,10 +120,10 @@ export const exportTar = async (
   target: TreePath
 ): Promise<{ files: number; bytes: number }> => {
   const { reader, cancelled } = context
+  const placed = new Map((await inPackOrder(planned.files, context)).map((one) => [one.file.path, one]))
   const { descriptor, undo } = claimFile(Buffer.from(target, "latin1"))
   const tar = new TarFile(descriptor)
   const write = writeInto(wantedSink(tar, cancelled), reader)
-  const placed = new Map(inPackOrder(planned.files, reader).map((one) => [one.file.path, one]))
   let files = 0
   let bytes = 0
   const writeFile = async (path: TreePath, contentOf: TreePath): Promise<void> => {

@@ -6,6 +6,7 @@
 import type { Digest } from "../../src/base/Digest.ts"
 import { join, type TreePath } from "../../src/base/PathBytes.ts"
 import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
+import type { Steps } from "../../src/workspace/kit/Steps.ts"
 import type { StoredTrees } from "./StoredTrees.ts"
 import type { TarEntry } from "./TarStream.ts"
 import type { StoredEntry, StoredTime } from "./TreeCodec.ts"
@@ -67,18 +68,20 @@ class Collected implements Plan {
   }
 }
 
-export const planTree = (trees: StoredTrees, commit: State): Plan => {
+/** Everything. A step is a directory. */
+export function* planTree(trees: StoredTrees, commit: State): Steps<Plan> {
   const record = trees.root(commit.times)
   const plan = new Collected()
-  const walk = (id: Digest, timesId: Digest, path: TreePath, mode: number, mtimeNs: bigint): void => {
+  function* walk(id: Digest, timesId: Digest, path: TreePath, mode: number, mtimeNs: bigint): Steps<void> {
+    yield
     plan.directory(path, mode, mtimeNs)
     for (const { entry, time } of timed(trees, id, timesId)) {
       const child = join(path, entry.name)
-      if (entry.type === "directory") walk(entry.id, time.times!, child, entry.mode, time.mtimeNs)
+      if (entry.type === "directory") yield* walk(entry.id, time.times!, child, entry.mode, time.mtimeNs)
       else plan.add(child, entry, time.mtimeNs)
     }
   }
-  walk(commit.root, record.times, "", record.mode, record.mtimeNs)
+  yield* walk(commit.root, record.times, "", record.mode, record.mtimeNs)
   return plan
 }
 
@@ -102,12 +105,12 @@ const same = (a: Timed, b: Timed): boolean => {
  * What `commit` needs above a view of `below`; undefined when that is more than `limit` entries. Needs no opaque directory: what was
  * replaced by a directory is no directory below, and of what was removed and made anew each name is told.
  */
-export const planDelta = (trees: StoredTrees, commit: State, below: State, limit: number): Plan | undefined => {
+export function* planDelta(trees: StoredTrees, commit: State, below: State, limit: number): Steps<Plan | undefined> {
   const groups = new Set<TreePath>()
   const first = new DeltaWalk(trees, limit, groups)
-  const plan = first.run(commit, below)
+  const plan = yield* first.run(commit, below)
   // A name of a group that changed is a link to another one: all names of it lie in the same layer.
-  return plan === undefined || groups.size === 0 ? plan : new DeltaWalk(trees, limit, groups).run(commit, below)
+  return plan === undefined || groups.size === 0 ? plan : yield* new DeltaWalk(trees, limit, groups).run(commit, below)
 }
 
 class DeltaWalk {
@@ -125,15 +128,16 @@ class DeltaWalk {
     this.#whole = new Set(groups)
   }
 
-  run(commit: State, below: State): Plan | undefined {
+  *run(commit: State, below: State): Steps<Plan | undefined> {
     const [mine, theirs] = [this.#trees.root(commit.times), this.#trees.root(below.times)]
     this.#plan.directory("", mine.mode, mine.mtimeNs)
-    const fits = this.#walk("", { id: commit.root, times: mine.times }, { id: below.root, times: theirs.times })
+    const fits = yield* this.#walk("", { id: commit.root, times: mine.times }, { id: below.root, times: theirs.times })
     return fits ? this.#plan : undefined
   }
 
   /** False when the plan has grown too large. */
-  #walk(path: TreePath, mine: Directory, theirs: Directory | undefined): boolean {
+  *#walk(path: TreePath, mine: Directory, theirs: Directory | undefined): Steps<boolean> {
+    yield
     const before = new Map<TreePath, Timed>()
     if (theirs !== undefined) {
       for (const other of timed(this.#trees, theirs.id, theirs.times)) before.set(other.entry.name, other)
@@ -141,13 +145,13 @@ class DeltaWalk {
     for (const one of timed(this.#trees, mine.id, mine.times)) {
       const other = before.get(one.entry.name)
       before.delete(one.entry.name)
-      if (!this.#entry(join(path, one.entry.name), one, other)) return false
+      if (!(yield* this.#entry(join(path, one.entry.name), one, other))) return false
     }
     for (const name of before.keys()) this.#plan.whiteout(join(path, name))
     return this.#plan.entries <= this.#limit
   }
 
-  #entry(path: TreePath, one: Timed, other: Timed | undefined): boolean {
+  *#entry(path: TreePath, one: Timed, other: Timed | undefined): Steps<boolean> {
     const { entry, time } = one
     const isSame = other !== undefined && same(one, other)
     if (entry.type !== "directory") {
@@ -163,7 +167,7 @@ class DeltaWalk {
     const { directories } = this.#plan
     const at = this.#plan.entries
     this.#plan.directory(path, entry.mode, time.mtimeNs)
-    if (!this.#walk(path, { id: entry.id, times: time.times! }, below)) return false
+    if (!(yield* this.#walk(path, { id: entry.id, times: time.times! }, below))) return false
     // Nothing below it came of the look at linked files.
     if (isSame && this.#plan.entries === at + 1) directories.pop()
     return true

@@ -126,11 +126,6 @@ export class ObjectReader {
     }
   }
 
-  /** Same for many. */
-  places(ids: readonly Digest[]): (Place | undefined)[] {
-    return this.reading(() => ids.map((id) => this.place(id)))
-  }
-
   has(id: Digest): boolean {
     return this.#db.get("SELECT 1 FROM objects WHERE id = ?", idToBytes(id)) !== undefined
   }

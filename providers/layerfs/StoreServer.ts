@@ -38,6 +38,7 @@ import { ObjectWriter } from "./PackedObjects.ts"
 import { blame } from "./history/Blame.ts"
 import { Bounded } from "../../src/workspace/kit/Bounded.ts"
 import { grepTexts } from "../../src/workspace/kit/GrepTexts.ts"
+import { inStretches, type Steps } from "../../src/workspace/kit/Steps.ts"
 import { globAt, grepAt } from "./history/Search.ts"
 import { DiffPages } from "./history/DiffPages.ts"
 import { readBranches, readLog } from "../../src/workspace/kit/Log.ts"
@@ -206,6 +207,8 @@ const receiptOf = (result: unknown, operationId: string): ImportReceipt => {
 const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
   const { refs, trees, reader } = store
   const history = ({ cancelled }: CallScope): History => ({ refs, trees, reader, cancelled })
+  const planned = <A>(steps: Steps<A>, { cancelled }: CallScope): Promise<A> =>
+    inStretches(steps, cancelled, (stretch) => reader.reading(stretch))
   const diffs = new DiffPages()
   const bounded = new Bounded()
   const fork: Calls["fork"] = (input) => forkFrom(refs, input)
@@ -327,15 +330,16 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
     stats: () => readStats(store.db, store.setup.directories, store.setup.quota),
     verify: (_, { progress }) =>
       verifyStore({ refs, reader, db: store.db, packs: store.setup.directories.packs, progress }),
-    materialise: ({ commit, target, phase }, scope) =>
-      materialise(
-        { reader, directories: store.setup.directories, phase: phase ?? "materialise", ...scope },
-        planTree(trees, store.resolve(commit)),
-        target
-      ),
-    exportTar: ({ ref, target }, scope) => exportTar({ reader, ...scope }, planTree(trees, store.resolve(ref)), target),
+    materialise: async ({ commit, target, phase = "materialise" }, scope) => {
+      const plan = await planned(planTree(trees, store.resolve(commit)), scope)
+      return materialise({ reader, directories: store.setup.directories, phase, ...scope }, plan, target)
+    },
+    exportTar: async ({ ref, target }, scope) => {
+      const plan = await planned(planTree(trees, store.resolve(ref)), scope)
+      return exportTar({ reader, ...scope }, plan, target)
+    },
     materialiseDelta: async ({ commit, below, target, limit }, scope) => {
-      const plan = planDelta(trees, store.resolve(commit), store.resolve(below), limit)
+      const plan = await planned(planDelta(trees, store.resolve(commit), store.resolve(below), limit), scope)
       if (plan === undefined) return false
       await materialise({ reader, directories: store.setup.directories, phase: "materialise", ...scope }, plan, target)
       return true

@@ -90,7 +90,7 @@ export const exportKept = async (
     scope.progress({ phase: "export", files: files.length, bytes, ...total })
     return { files: files.length, bytes }
   } catch (error) {
-    undo()
+    await undo()
     throw error
   }
 }

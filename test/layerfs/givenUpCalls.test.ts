@@ -1,4 +1,4 @@
-/** Commits that their caller gives up: while the upper is read, while it is compressed, before the transaction, in the line. Rules: W9, W10, W11, L2, L8. */
+/** Calls of the store that their caller gives up: commits at each stage, in the line and in groups; trees that are planned. Rules: W9, W10, W11, W12, L2, L8, L12. */
 import * as fs from "node:fs"
 import { join } from "node:path"
 import { setImmediate as turn } from "node:timers/promises"
@@ -6,8 +6,9 @@ import { DatabaseSync } from "node:sqlite"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { describe, expect, it, vi } from "vitest"
-import type { LayerStore } from "../../providers/layerfs/LayerStore.ts"
+import type { CallOptions, LayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { newId } from "../../src/base/Id.ts"
+import type { TreeChange } from "../../src/workspace/kit/Tree.ts"
 import { seeded } from "./contentMemory.ts"
 import { unsound } from "./soundness.ts"
 import { latin, put } from "./storeChange.ts"
@@ -247,6 +248,43 @@ describe("a commit that is given up", () => {
     expect((await run(provider.branch(id))).head).toBe(head)
     expect(written()).toBeLessThan(MiB)
     expect(await run(call)).toMatchObject({ outcome: "committed", changedPaths: 1 })
+  })
+
+  it("W9 W12 L12 an export or a layer that is aborted while the tree is planned makes no target, and reads are answered meanwhile", async () => {
+    const { store, commit, branch } = await ground()
+    const id = await branch()
+    const names = Array.from({ length: 200 }, (_, n) => `d${n}`)
+    const changes: readonly TreeChange[] = names.flatMap((name): readonly TreeChange[] => [
+      { op: "putDirectory", path: name, mode: 0o755, mtimeNs: 1n, replace: true },
+      ...Array.from({ length: 50 }, (_, n) => put(`${name}/f${n}`, "x"))
+    ])
+    await store.call("commitChanges", {
+      ...request(
+        id,
+        commit,
+        upperOf(() => undefined)
+      ),
+      changes
+    })
+    const target = join(scratch(), "target")
+    const at = latin(target)
+    const calls = [
+      (options: CallOptions) => store.call("materialise", { commit: id, target: at }, options),
+      (options: CallOptions) => store.call("exportTar", { ref: id, target: at }, options),
+      (options: CallOptions) =>
+        store.call("materialiseDelta", { commit: id, below: commit, target: at, limit: 100_000 }, options)
+    ]
+    for (const call of calls) {
+      const controller = new AbortController()
+      const ended = expect(call({ signal: controller.signal })).rejects.toThrow("cancelled")
+      await begun(store)
+      expect(fs.existsSync(target)).toBe(false)
+      controller.abort()
+      await ended
+      expect(fs.existsSync(target)).toBe(false)
+    }
+    await store.call("materialise", { commit: id, target: at })
+    expect(fs.readdirSync(target).length).toBe(201)
   })
 
   it("L12 W11 while a large upper is read and compressed, a read at a ref is answered before it", async () => {
