@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto"
 import type { Readable } from "node:stream"
 import { ObjectDamaged } from "../../src/workspace/WorkspaceError.ts"
-import { type GitOptions, startGit } from "./Git.ts"
+import { type GitOptions, type RunningGit, saysNo, startGit } from "./Git.ts"
 
 /** A part of one of the objects that were asked for; `last` ends it. */
 export interface BlobPart {
@@ -67,19 +67,29 @@ interface Found {
   readonly size: number
 }
 
-async function* body(reader: Reader, { id, index, size }: Found): AsyncGenerator<BlobPart> {
+/** Why there is no more: what git cannot read is damaged, and of a git that was ended nothing is known. */
+const noMore = async ({ ended }: RunningGit, id: string): Promise<ObjectDamaged> => {
+  await ended.catch((error) => {
+    if (!saysNo(error)) throw error
+  })
+  return damaged(id)
+}
+
+async function* body(running: RunningGit, reader: Reader, { id, index, size }: Found): AsyncGenerator<BlobPart> {
   const hash = createHash(algorithmOf(id)).update(`blob ${size}\0`)
   const parts: Buffer[] = []
   let left = size
   while (left > 0) {
     const bytes = await reader.some(left)
-    if (bytes === undefined) throw damaged(id)
+    if (bytes === undefined) throw await noMore(running, id)
     hash.update(bytes)
     left -= bytes.length
     if (size <= inMemory) parts.push(bytes)
     else yield { index, bytes, last: false }
   }
-  if (hash.digest("hex") !== id || (await reader.line()) !== "") throw damaged(id)
+  const end = await reader.line()
+  if (end === undefined) throw await noMore(running, id)
+  if (hash.digest("hex") !== id || end !== "") throw damaged(id)
   yield { index, bytes: parts.length === 1 ? parts[0]! : Buffer.concat(parts), last: true }
 }
 
@@ -99,12 +109,13 @@ export async function* blobs(
   try {
     for (const [index, id] of ids.entries()) {
       const header = await reader.line()
-      const size = Number(/^[0-9a-f]+ blob (\d+)$/.exec(header ?? "")?.[1] ?? Number.NaN)
+      if (header === undefined) throw await noMore(running, id)
+      const size = Number(/^[0-9a-f]+ blob (\d+)$/.exec(header)?.[1] ?? Number.NaN)
       if (Number.isNaN(size)) throw damaged(id)
       if (size > inMemory && options.asTheyCome !== true) {
         for await (const _ of blobs(repository, [id], { ...options, asTheyCome: true }));
       }
-      yield* body(reader, { id, index, size })
+      yield* body(running, reader, { id, index, size })
     }
   } finally {
     await running.stop()

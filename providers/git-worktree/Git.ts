@@ -70,8 +70,18 @@ const reasonOf = (stderr: string, ending: string): string => {
   return said.replace(/'?\/[^\s':]+'?/g, "…").slice(0, 200)
 }
 
+/** A command that was ended before it had said all: what it would have said is unknown, so it is neither a no nor damage. */
+class CutShort extends Unavailable {}
+
+/** Git itself gave a code that means a failure: not one that was missing, ended from outside, or out of disk. */
+export const saysNo = (error: unknown): boolean =>
+  error instanceof Unavailable && error.what !== "git" && !(error instanceof CutShort)
+
+/** A wrapper of git tells so of the signal that ended what it ran; git's own codes end at 129. */
+const isSignal = (code: number | null): boolean => code === null || (code > 129 && code < 192)
+
 /** What a failed command comes to. A full disk is told as such. */
-const gitFailed = (command: string, stderr: string, ending: string): Unavailable | FileSystemFailure =>
+const gitFailed = (command: string, stderr: string, code: number | null, ending: string) =>
   /No space left on device|Disk quota exceeded|Out of diskspace/.test(stderr)
     ? new FileSystemFailure({
         message: `git ${command} found no room on the disk.`,
@@ -79,7 +89,7 @@ const gitFailed = (command: string, stderr: string, ending: string): Unavailable
           "Free space on the disk that holds the store, then repeat the same call; nothing acknowledged was lost.",
         syscallCode: "ENOSPC"
       })
-    : new Unavailable({
+    : new (isSignal(code) ? CutShort : Unavailable)({
         message: `git ${command} failed: ${reasonOf(stderr, ending)}`,
         remedy: "Look at what git says, put it right, then repeat the same call; nothing was half done.",
         what: `git ${command}`,
@@ -129,7 +139,7 @@ export const startGit = (args: readonly string[], options: GitOptions = {}): Run
       if (failure !== undefined) return reject(failure)
       const ending = signal === null ? `it ended with exit code ${code}` : `it was ended by ${signal}`
       if (code !== null && (options.answers ?? [0]).includes(code)) resolve(stderr)
-      else reject(gitFailed(args[0] ?? "", stderr, ending))
+      else reject(gitFailed(args[0] ?? "", stderr, code, ending))
     })
   })
   const over = ended.then(
@@ -178,7 +188,7 @@ export const ask = async (
   try {
     return (await git(args, options)).toString("utf8").replace(/\n$/, "")
   } catch (error) {
-    if (error instanceof Unavailable && error.what !== "git") return undefined
+    if (saysNo(error)) return undefined
     throw error
   }
 }

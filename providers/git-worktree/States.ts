@@ -12,10 +12,10 @@ import { linkTarget, lstat, namesOf, skipReason } from "../../src/workspace/kit/
 import { refuseImport } from "../../src/workspace/kit/ImportSource.ts"
 import type { KeepInput } from "../../src/workspace/kit/SnapshotBackend.ts"
 import type { TreeChange } from "../../src/workspace/kit/Tree.ts"
-import { ImportRefused, Unavailable } from "../../src/workspace/WorkspaceError.ts"
+import { ImportRefused } from "../../src/workspace/WorkspaceError.ts"
 import { blobs, damaged } from "./Blobs.ts"
 import { flushRepository } from "./Durable.ts"
-import { git, type GitOptions } from "./Git.ts"
+import { git, type GitOptions, saysNo } from "./Git.ts"
 import { sawAs } from "./GitIndex.ts"
 import { entryRoot, type GitState, stateFrom, stateSteps } from "./GitState.ts"
 import type { Project } from "./Project.ts"
@@ -54,7 +54,7 @@ const readOrDamaged = async <A>(what: string, read: () => Promise<A>): Promise<A
   try {
     return await read()
   } catch (error) {
-    throw error instanceof Unavailable && error.what !== "git" ? damaged(what) : error
+    throw saysNo(error) ? damaged(what) : error
   }
 }
 
