@@ -3,7 +3,8 @@
  * Promise: argv without a shell, an explicit environment, bounded output, no handle left; a non-zero exit is a value.
  * Programs of agents are never started here: see Spawn.ts. Rules: W4 (allow-listed environment).
  */
-import { execFile } from "node:child_process"
+import { execFile, type ExecFileException } from "node:child_process"
+import { constants } from "node:os"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { errorFields } from "./CoppiceError.ts"
@@ -16,6 +17,7 @@ export class ToolMissing extends Schema.TaggedError<ToolMissing>()("ToolMissing"
 }) {}
 
 export interface CommandResult {
+  /** Of a program that a signal ended 128 and the signal's number, as shells tell it; 255 of one that printed too much. */
   readonly code: number
   readonly stdout: Buffer
   readonly stderr: string
@@ -51,6 +53,23 @@ export const gitEnvironment = (): Record<string, string> => ({
   LC_ALL: "C"
 })
 
+/** True when a program did not come to its end: what it printed is not all, and its code answers nothing. */
+export const wasCutShort = ({ code }: CommandResult): boolean => code > 129
+
+const codeOf = (error: ExecFileException | null): number => {
+  if (error === null) return 0
+  if (typeof error.code === "number") return error.code
+  const signal = constants.signals[error.signal as NodeJS.Signals] as number | undefined
+  return error.code !== "ERR_CHILD_PROCESS_STDIO_MAXBUFFER" && signal !== undefined ? 128 + signal : 255
+}
+
+/** What to say of it: a program that was cut short mostly says nothing itself. */
+const wordsOf = (error: ExecFileException | null, said: string) => {
+  if (error === null || said.trim() !== "") return said
+  if (error.code === "ERR_CHILD_PROCESS_STDIO_MAXBUFFER") return "it printed more than is taken"
+  return typeof error.signal === "string" ? `it was ended by ${error.signal}` : said
+}
+
 /** Runs `argv`. Interrupting it ends the program. Fails with `ToolMissing` only. */
 export const run = (
   argv: readonly [string, ...string[]],
@@ -81,7 +100,7 @@ export const run = (
           )
           return
         }
-        resume(Effect.succeed({ code: typeof code === "number" ? code : 1, stdout, stderr: stderr.toString("utf8") }))
+        resume(Effect.succeed({ code: codeOf(error), stdout, stderr: wordsOf(error, stderr.toString("utf8")) }))
       }
     )
     child.stdin?.on("error", () => {})

@@ -14,7 +14,7 @@ import { type Digest, digestJson, sha256 } from "../base/Digest.ts"
 import { newId } from "../base/Id.ts"
 import { publicOr } from "../governance/PublicText.ts"
 import type { TurnEnvironment } from "../host/TurnEnvironment.ts"
-import { applyPatch, type CheckoutOptions, cleanCheckout } from "../workspace/CleanCheckout.ts"
+import { applyPatch, CheckoutFailed, type CheckoutOptions, cleanCheckout } from "../workspace/CleanCheckout.ts"
 import {
   type DependencySpec,
   dependencyKey,
@@ -141,8 +141,15 @@ const leak = judged("failed", "The patch carries the canary of the held-out test
 const carriesCanary = (checkout: string, canary: string) =>
   Effect.gen(function* () {
     const options = ["--porcelain", "-z", "--untracked-files=all", "--ignored=traditional", "--no-renames"]
-    const { stdout } = yield* git(["status", ...options], { cwd: checkout })
-    const paths = stdout.toString("latin1").split("\0").slice(0, -1)
+    const listed = yield* git(["status", ...options], { cwd: checkout })
+    if (listed.code !== 0) {
+      return yield* new CheckoutFailed({
+        commit: null,
+        message: `What the patch left in the checkout could not be listed: ${listed.stderr.split("\n")[0]}.`,
+        remedy: "Judge again; whether the held-out tests were read was not found out."
+      })
+    }
+    const paths = listed.stdout.toString("latin1").split("\0").slice(0, -1)
     for (const line of paths) {
       const path = Buffer.concat([Buffer.from(`${checkout}/`), Buffer.from(line.slice(3), "latin1")])
       const bytes = yield* Effect.promise(() => contentOf(path))

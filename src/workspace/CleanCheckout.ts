@@ -9,7 +9,7 @@ import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import { git, type ToolMissing } from "../base/Command.ts"
+import { git, type ToolMissing, wasCutShort } from "../base/Command.ts"
 import { crashPoint } from "../base/CrashPoint.ts"
 import { errorFields } from "../base/CoppiceError.ts"
 import { show } from "../base/PathBytes.ts"
@@ -19,7 +19,8 @@ import type { SourceState } from "./SourceState.ts"
 /** The repository could not be cloned at that commit. `detail` is git's own first line, without paths. */
 export class CheckoutFailed extends Schema.TaggedError<CheckoutFailed>()("CheckoutFailed", {
   ...errorFields("CHECKOUT_FAILED"),
-  commit: Schema.String
+  /** Null where the checkout was there and a patch could not be tried. */
+  commit: Schema.NullOr(Schema.String)
 }) {}
 
 /** `git apply` refused the patch; nothing of it was applied. */
@@ -117,17 +118,26 @@ const openUp = async (directory: string): Promise<void> => {
 }
 
 /** Applies a patch file in a checkout; all of it or nothing. An empty patch is refused by git and so is it here. */
-export const applyPatch = (checkout: string, patchFile: string): Effect.Effect<void, PatchRefused | ToolMissing> =>
+export const applyPatch = (
+  checkout: string,
+  patchFile: string
+): Effect.Effect<void, PatchRefused | CheckoutFailed | ToolMissing> =>
   git(["apply", "--whitespace=nowarn", patchFile], { cwd: checkout }).pipe(
-    Effect.flatMap((result) =>
-      result.code === 0
-        ? Effect.sync(() => crashPoint("checkout.patched"))
-        : Effect.fail(
-            new PatchRefused({
-              detail: firstLine(result.stderr),
+    Effect.flatMap((result) => {
+      if (result.code === 0) return Effect.sync(() => crashPoint("checkout.patched"))
+      const detail = firstLine(result.stderr)
+      return Effect.fail(
+        wasCutShort(result)
+          ? new CheckoutFailed({
+              commit: null,
+              message: `The patch could not be applied: ${detail}.`,
+              remedy: "Repeat it; whether the patch applies was not found out."
+            })
+          : new PatchRefused({
+              detail,
               message: "The patch does not apply to a clean checkout.",
               remedy: "Export the patch again against the commit that the checkout was made from."
             })
-          )
-    )
+      )
+    })
   )

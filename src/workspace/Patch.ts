@@ -148,6 +148,8 @@ const trackedIn = async (scratch: string, index: Uint8Array, n: number): Promise
   }
   const repository = isOther ? [`--git-dir=${join(other, ".git")}`] : []
   const list = await git(scratch, [...repository, "ls-files", "-z", "--cached"], [], { GIT_INDEX_FILE: file })
+  // One that was ended has not said that it cannot.
+  if (list.code === null || list.code > 129) throw failed("read an index")
   return list.code === 0 ? pathsOf(list.stdout) : []
 }
 

@@ -12,7 +12,7 @@ import { copyFile, mkdir, realpath, rm, stat, writeFile } from "node:fs/promises
 import { isAbsolute, join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { git, gitEnvironment, type ToolMissing } from "../base/Command.ts"
+import { type CommandResult, git, gitEnvironment, type ToolMissing, wasCutShort } from "../base/Command.ts"
 import { errorFields } from "../base/CoppiceError.ts"
 import { type Digest, digestJson } from "../base/Digest.ts"
 import { join as joinPath, show, toBytes, type TreePath } from "../base/PathBytes.ts"
@@ -116,20 +116,29 @@ const notUsable = (part: TreePath, stderr: string): SourceUnusable => {
   )
 }
 
-const must = (directory: string, part: TreePath, args: readonly string[], env: Record<string, string> = {}) =>
+const refusedBy = (command: string, part: TreePath, { stderr }: CommandResult): SourceUnusable =>
+  unusable(
+    "gitRefused",
+    part,
+    `git ${command} failed on the source: ${firstLine(stderr)}`,
+    "Run the same git command there; when it works for you, this one works too."
+  )
+
+/** A git whose code may be an answer. One that was ended has answered nothing. */
+const ask = (directory: string, part: TreePath, args: readonly [string, ...string[]]) =>
+  Effect.flatMap(git([...quiet, "-C", directory, ...args]), (result) =>
+    wasCutShort(result) ? Effect.fail(refusedBy(args[0], part, result)) : Effect.succeed(result)
+  )
+
+const must = (
+  directory: string,
+  part: TreePath,
+  args: readonly [string, ...string[]],
+  { env = {}, input = "" }: { readonly env?: Record<string, string>; readonly input?: Uint8Array | string } = {}
+) =>
   Effect.flatMap(
-    git([...quiet, "-C", directory, ...args], { env: { ...gitEnvironment(), ...env } }),
-    ({ code, stdout, stderr }) =>
-      code === 0
-        ? Effect.succeed(stdout)
-        : Effect.fail(
-            unusable(
-              "gitRefused",
-              part,
-              `git ${args[0]} failed on the source: ${firstLine(stderr)}`,
-              "Run the same git command there; when it works for you, this one works too."
-            )
-          )
+    git([...quiet, "-C", directory, ...args], { env: { ...gitEnvironment(), ...env }, input }),
+    (result) => (result.code === 0 ? Effect.succeed(result.stdout) : Effect.fail(refusedBy(args[0], part, result)))
   )
 
 const text = (bytes: Buffer): string => bytes.toString("utf8").trimEnd()
@@ -142,7 +151,7 @@ const names = (bytes: Buffer): TreePath[] =>
 /** Checks that the directory is the root of a repository with work in it, and gives the commit of `wanted`. */
 const standing = (directory: string, part: TreePath, wanted: string) =>
   Effect.gen(function* () {
-    const asked = yield* git([...quiet, "-C", directory, "rev-parse", "--is-bare-repository", "--show-prefix"])
+    const asked = yield* ask(directory, part, ["rev-parse", "--is-bare-repository", "--show-prefix"])
     if (asked.code !== 0) return yield* notUsable(part, asked.stderr)
     const [bare, prefix] = asked.stdout.toString("utf8").split("\n")
     if (bare === "true") {
@@ -162,7 +171,7 @@ const standing = (directory: string, part: TreePath, wanted: string) =>
       )
     }
     const name = `${wanted}^{commit}`
-    const head = yield* git([...quiet, "-C", directory, "rev-parse", "--verify", "--quiet", "--end-of-options", name])
+    const head = yield* ask(directory, part, ["rev-parse", "--verify", "--quiet", "--end-of-options", name])
     if (head.code === 0) return text(head.stdout)
     if (wanted !== "HEAD") {
       return yield* unusable(
@@ -209,7 +218,7 @@ const makeStore = (directory: string, part: TreePath, store: string) =>
  */
 const lookAtAll = (directory: string, part: TreePath, env: Record<string, string>) =>
   Effect.gen(function* () {
-    const tagged = names(yield* must(directory, part, ["ls-files", "-v", "-z"], env))
+    const tagged = names(yield* must(directory, part, ["ls-files", "-v", "-z"], { env }))
     const hidden = tagged
       .filter((line) => /^[a-zS] /.test(line) && !line.endsWith("/"))
       .map((line) => line.slice(2))
@@ -217,10 +226,7 @@ const lookAtAll = (directory: string, part: TreePath, env: Record<string, string
     if (hidden.length === 0) return
     const input = Buffer.concat(hidden.map((name) => Buffer.concat([toBytes(name), Buffer.from("\0")])))
     for (const bit of ["--no-assume-unchanged", "--no-skip-worktree"]) {
-      yield* git([...quiet, "-C", directory, "update-index", bit, "-z", "--stdin"], {
-        env: { ...gitEnvironment(), ...env },
-        input
-      })
+      yield* must(directory, part, ["update-index", bit, "-z", "--stdin"], { env, input })
     }
   })
 
@@ -261,7 +267,7 @@ const writeState = (directory: string, part: TreePath, commit: string, store: st
         "Make them readable, or add them to .gitignore."
       )
     }
-    const tree = text(yield* must(directory, part, ["write-tree", "--missing-ok"], env))
+    const tree = text(yield* must(directory, part, ["write-tree", "--missing-ok"], { env }))
     const objects = yield* gitPath(directory, part, "objects")
     yield* Effect.promise(async () => {
       await mkdir(join(store, "objects", "info"), { recursive: true })
@@ -273,11 +279,11 @@ const writeState = (directory: string, part: TreePath, commit: string, store: st
       directory,
       part,
       ["commit-tree", tree, "-p", commit, "-m", "The working tree as it was imported"],
-      { ...env, ...identityOfState }
+      { env: { ...env, ...identityOfState } }
     )
     const state = text(made)
     yield* must(".", part, ["--git-dir", store, "update-ref", "refs/heads/state", state])
-    const changed = yield* must(directory, part, ["diff-tree", "-r", "-z", "--name-only", commit, state], env)
+    const changed = yield* must(directory, part, ["diff-tree", "-r", "-z", "--name-only", commit, state], { env })
     return { state, changed: names(changed) }
   })
 
@@ -326,6 +332,8 @@ const readPart = (
         continue
       }
       const head = yield* Effect.result(standing(place, at, "HEAD"))
+      if (head._tag === "Failure" && head.failure._tag === "SourceUnusable" && head.failure.reason === "gitRefused")
+        return yield* head.failure
       if (head._tag === "Success") inner.push({ path: at, commit: head.success })
       else {
         if (nested.includes(name)) without.push(name)
@@ -369,7 +377,7 @@ export const readSourceState = (
   Effect.gen(function* () {
     const root = yield* sourceRoot(source)
     const commit = yield* standing(root, "", base ?? "HEAD")
-    const branch = yield* git([...quiet, "-C", root, "symbolic-ref", "--quiet", "--short", "HEAD"])
+    const branch = yield* ask(root, "", ["symbolic-ref", "--quiet", "--short", "HEAD"])
     const shallow = text(yield* must(root, "", ["rev-parse", "--is-shallow-repository"])) === "true"
     yield* Effect.promise(() => mkdir(stores, { recursive: true, mode: 0o700 }))
     const into: Reading = { parts: [], notes: [] }

@@ -7,6 +7,7 @@ import { directoryDigest, judge, prove, verdictDigest } from "../../src/evaluato
 import { eventually, mark, marked } from "../host/scenes.ts"
 import { plainDirectory } from "../../src/host/index.ts"
 import { git, leftIn, newScene, write } from "./scene.ts"
+import { withGitEnded } from "../endedGit.ts"
 
 describe("a verdict", () => {
   test("G71 E16 is about the exact patch on a clean checkout, names it by digest, and leaves no checkout behind", async () => {
@@ -143,6 +144,19 @@ describe("a verdict", () => {
     assert.isFalse(existsSync(join(scene.place, "judged")))
     assert.equal((await scene.judge(scene.patchOf(write("notes.md", "clean\n")), { canary })).outcome, "passed")
     assert.isTrue(existsSync(join(scene.place, "judged")))
+  })
+
+  test("K3 C115 a git that is ended while a patch is tried gives no verdict: the patch is not blamed, and no canary is missed", async () => {
+    const canary = "canary-6f1a"
+    const scene = newScene("exit 0")
+    const binary = Buffer.concat([Buffer.from([0, 1, 2, 0]), Buffer.from(canary), Buffer.alloc(2000)])
+    const patch = scene.patchOf(write("image.bin", binary))
+    for (const when of ['*" apply "*', '*" status "*', '*" checkout "*']) {
+      const verdict = await withGitEnded(when, 0, () => scene.judge(patch, { canary }))
+      assert.equal(verdict.outcome, "unavailable", when)
+      assert.include(verdict.reason, "SIGKILL")
+    }
+    assert.equal((await scene.judge(patch, { canary })).outcome, "failed")
   })
 
   test("W16 judging only reads the origin, and an interrupted verdict leaves no checkout and no process", async () => {

@@ -1,26 +1,10 @@
 /** A git that is ended from outside in the middle of a command (an out-of-memory killer, for example). Rules: K3, GW1, GW2, GW4, W3, L10. */
-import { execFileSync } from "node:child_process"
-import * as fs from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { expect, it } from "vitest"
 import { keptInside } from "../../providers/git-worktree/index.ts"
+import { withGitEnded } from "../endedGit.ts"
 import { failure, forkOf, git, imported, providerOn, repository, run, scratch, shell, using } from "./ground.ts"
-
-/** Runs `work` with a git on PATH that ends itself after so many bytes of output of each command that `when` (a pattern of sh) tells. */
-const withGitEnded = async <A>(when: string, bytes: number, work: () => Promise<A>, how = "kill -9 $$"): Promise<A> => {
-  const tools = scratch()
-  const real = execFileSync("sh", ["-c", "command -v git"], { encoding: "utf8" }).trim()
-  const script = `case " $* " in ${when}) ${real} "$@" | head -c ${bytes}; ${how};; esac\nexec ${real} "$@"\n`
-  fs.writeFileSync(join(tools, "git"), `#!/bin/sh\n${script}`, { mode: 0o755 })
-  const path = process.env["PATH"]
-  process.env["PATH"] = `${tools}:${path}`
-  try {
-    return await work()
-  } finally {
-    process.env["PATH"] = path
-  }
-}
 
 it("K3 GW1 an import whose git is ended says so: the source is not told to be no repository, empty, or whole", async () => {
   const source = repository({ a: "a\n" })

@@ -1,10 +1,8 @@
 /** Merges by git over what is kept, with what git knows nothing of. Rules: K2, W10, GW2; 04 L4. */
-import { execFileSync } from "node:child_process"
-import * as fs from "node:fs"
-import { join } from "node:path"
 import { expect, it } from "vitest"
 import type { MergeConflict, WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
-import { failure, forkOf, imported, type Put, repository, run, scratch, shell, using } from "./ground.ts"
+import { withGitEnded } from "../endedGit.ts"
+import { failure, forkOf, imported, type Put, repository, run, shell, using } from "./ground.ts"
 
 const lines = (...changed: readonly (readonly [number, string])[]): string => {
   const all = Array.from({ length: 20 }, (_, at) => `line ${at}`)
@@ -134,24 +132,11 @@ it("K2 W10 GW2 a merge whose git is ended in the middle of its answer fails, and
     "sed -i 's/^line 5$/theirs/' text"
   )
   const { head } = await run(provider.branch(ours))
-  // The real git, whose answer stops after the id of the merged tree: the conflicts would have come next.
-  const tools = scratch()
-  const real = execFileSync("sh", ["-c", "command -v git"], { encoding: "utf8" }).trim()
-  fs.writeFileSync(
-    join(tools, "git"),
-    `#!/bin/sh\ncase " $* " in *" merge-tree "*) ${real} "$@" | head -c 41; kill -9 $$;; esac\nexec ${real} "$@"\n`,
-    { mode: 0o755 }
-  )
-  const path = process.env["PATH"]
-  process.env["PATH"] = `${tools}:${path}`
-  try {
-    expect(await failure(provider.merge(theirs, ours))).toMatchObject({
-      _tag: "Unavailable",
-      message: expect.stringMatching(/merge-tree failed.*SIGKILL/)
-    })
-  } finally {
-    process.env["PATH"] = path
-  }
+  // The answer stops after the id of the merged tree: the conflicts would have come next.
+  expect(await withGitEnded('*" merge-tree "*', 41, () => failure(provider.merge(theirs, ours)))).toMatchObject({
+    _tag: "Unavailable",
+    message: expect.stringMatching(/merge-tree failed.*SIGKILL/)
+  })
   expect((await run(provider.branch(ours))).head).toBe(head)
   expect(await run(provider.merge(theirs, ours))).toMatchObject({ outcome: "conflict" })
 }, 120_000)

@@ -15,6 +15,7 @@ import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { sha256 } from "../../src/base/Digest.ts"
 import { contentDigest, treeDigest } from "../../src/workspace/TreeDigest.ts"
+import { withGitEnded } from "../endedGit.ts"
 import { comparable, readTree, scratch } from "./storeFixture.ts"
 import { failure, provider, run } from "./storeProvider.ts"
 
@@ -47,6 +48,24 @@ const repository = (format = "sha1"): string => {
 }
 
 describe("export", () => {
+  it("K3 W16 a patch whose git is ended is no patch: a tracked file is not taken for an ignored one", async () => {
+    const source = repository()
+    const store = join(scratch(), "s")
+    const fs = await provider(store)
+    const { layer } = await run(fs.importDirectory({ source }))
+    const { id } = await run(fs.fork(layer))
+    await run(fs.applyTo(id, [{ op: "write", path: "tracked.log", bytes: Buffer.from("changed\n") }]))
+    for (const command of ["ls-files", "check-ignore", "fast-import", "diff-tree"]) {
+      // The thread that makes patches has the PATH of the moment when the store was opened.
+      const failed = await withGitEnded(`*" ${command} "*`, 0, async () =>
+        failure((await provider(store)).exportPatch({ from: layer, to: id }))
+      )
+      expect(failed, command).toMatchObject({ _tag: "FileSystemFailure" })
+    }
+    const { files } = await run(fs.exportPatch({ from: layer, to: id }))
+    expect(files).toEqual([{ path: "tracked.log" }])
+  })
+
   it("W16 the patch holds source files only and applies in a clean clone: modes, binary, links, deletions, odd names", async () => {
     const source = repository()
     const fs = await provider(join(scratch(), "s"))

@@ -18,6 +18,7 @@ import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { afterEach, describe, expect, it } from "vitest"
 import { cleanCheckout } from "../../src/workspace/CleanCheckout.ts"
+import { withGitEnded } from "../endedGit.ts"
 import { isDirty, readSourceState, stateDigest, writeStatePatch } from "../../src/workspace/SourceState.ts"
 
 const cleanups: string[] = []
@@ -314,5 +315,29 @@ describe("a source as somebody left it", () => {
     const place = ground()
     execFileSync("chown", ["-R", "20123:20123", place.source])
     expect(await refused(place)).toMatchObject({ reason: "foreignOwner" })
+  })
+
+  it("K3 W13 a source whose git is ended is refused as such: not as empty, without repositories inside it, or as unchanged", async () => {
+    const inner = ground({ "s.txt": "s\n" }, "inner")
+    const place = ground()
+    git(place.root, "clone", "-q", inner.source, join(place.source, "nested"))
+    git(place.source, "update-index", "--assume-unchanged", "a.txt")
+    put(place.source, { "a.txt": "changed\n" })
+    for (const when of [
+      '*" --show-prefix "*',
+      '*" --verify "*',
+      '*"/nested "*" --show-prefix "*',
+      '*"/nested "*" --verify "*',
+      '*" symbolic-ref "*',
+      '*" update-index "*'
+    ]) {
+      const failed = await withGitEnded(when, 0, () => refused(place))
+      expect(failed, when).toMatchObject({ reason: "gitRefused", message: expect.stringContaining("SIGKILL") })
+    }
+    const state = await read(place)
+    expect(state.parts.map(({ path, changes }) => [path, changes])).toEqual([
+      ["", 1],
+      ["nested", 0]
+    ])
   })
 })
