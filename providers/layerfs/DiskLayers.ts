@@ -135,9 +135,14 @@ export class DiskLayers implements LayerCache {
     return (await this.#thread.look(upper)).digest
   }
 
-  /** One beyond the bound is not taken: the layer of its commit is made from the store when it is asked for. */
+  /**
+   * One beyond the bound is not taken, nor one under which a hard-link group of the layers below has lost a name: its inode there would count
+   * it for ever. The layer of such a commit is made from the store when it is asked for.
+   */
   async adopt(commit: string, lowers: readonly string[], upper: string, looked: string | undefined): Promise<void> {
     if (lowers.length >= maxLayers || this.#files.deltaOf(commit) !== undefined) return
+    const below = commitOfDelta(lowers[0]!) ?? (await this.#commitOfBase(lowers[0]!, commit))
+    if (below === undefined || (await this.#store.touchesLinks(commit, below))) return
     const now = await this.#thread.look(upper)
     if (looked !== now.digest) return
     const name = deltaName(commit, lowers)

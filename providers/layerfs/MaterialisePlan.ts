@@ -147,13 +147,26 @@ class DeltaWalk {
       before.delete(one.entry.name)
       if (!(yield* this.#entry(join(path, one.entry.name), one, other))) return false
     }
-    for (const name of before.keys()) this.#plan.whiteout(join(path, name))
+    for (const [name, other] of before) {
+      yield* this.#left(other)
+      this.#plan.whiteout(join(path, name))
+    }
     return this.#plan.entries <= this.#limit
+  }
+
+  /** The names that stay of a group that a name has left are told: what lies below would still count it. */
+  *#left({ entry, time }: Timed): Steps<void> {
+    if (entry.type === "file" && entry.linkGroup !== null) this.#groups.add(entry.linkGroup)
+    if (entry.type !== "directory" || !entry.linked) return
+    yield
+    for (const child of timed(this.#trees, entry.id, time.times!)) yield* this.#left(child)
   }
 
   *#entry(path: TreePath, one: Timed, other: Timed | undefined): Steps<boolean> {
     const { entry, time } = one
     const isSame = other !== undefined && same(one, other)
+    if (other !== undefined && !isSame && !(entry.type === "directory" && other.entry.type === "directory"))
+      yield* this.#left(other)
     if (entry.type !== "directory") {
       const group = entry.type === "file" ? entry.linkGroup : null
       if (isSame && (group === null || !this.#whole.has(group))) return true
@@ -172,6 +185,30 @@ class DeltaWalk {
     if (isSame && this.#plan.entries === at + 1) directories.pop()
     return true
   }
+}
+
+/**
+ * Whether a tree that grew from another one gave a name of one of its hard-link groups something else, or took it away. A layer that holds
+ * no more than that shows the other names by an inode that still counts it.
+ */
+export function* touchesLinks(trees: StoredTrees, commit: State, below: State): Steps<boolean> {
+  function* walk(mine: Directory, theirs: Directory): Steps<boolean> {
+    yield
+    const now = new Map(timed(trees, mine.id, mine.times).map((one) => [one.entry.name, one]))
+    for (const other of timed(trees, theirs.id, theirs.times)) {
+      const one = now.get(other.entry.name)
+      if (other.entry.type === "file" && other.entry.linkGroup !== null && (one === undefined || !same(other, one))) {
+        return true
+      }
+      if (other.entry.type !== "directory" || !other.entry.linked) continue
+      const [after, before] = [directoryOf(one), directoryOf(other)!]
+      const equal = after?.id === before.id && after.times === before.times
+      if (after === undefined || (!equal && (yield* walk(after, before)))) return true
+    }
+    return false
+  }
+  const [mine, theirs] = [trees.root(commit.times), trees.root(below.times)]
+  return yield* walk({ id: commit.root, times: mine.times }, { id: below.root, times: theirs.times })
 }
 
 interface Directory {

@@ -243,6 +243,8 @@ export interface Calls {
   readonly materialise: (input: MaterialiseInput) => Promise<{ readonly files: number; readonly bytes: number }>
   /** Writes what a commit needs above a view of another one, as a layer of an overlay. False, and nothing is written, when it is too much. */
   readonly materialiseDelta: (input: MaterialiseDeltaInput) => Promise<boolean>
+  /** See MaterialisePlan. `RefNotFound`. */
+  readonly touchesLinks: (input: { readonly commit: string; readonly below: string }) => Promise<boolean>
 
   /** Writes a commit's tree as one archive. `RefNotFound`, `ObjectDamaged`, `ExportRefused`. Progress: export. Can be cancelled. */
   readonly exportTar: (input: {
@@ -299,6 +301,7 @@ export interface CallFailures {
   readonly materialise: E.RefNotFound | E.ExportRefused | E.Unavailable
   readonly exportTar: E.RefNotFound | E.ExportRefused
   readonly materialiseDelta: E.RefNotFound | E.ExportRefused | E.Unavailable
+  readonly touchesLinks: E.RefNotFound
   readonly updateWorkspace: E.RefNotFound
 }
 

@@ -27,6 +27,8 @@ export interface LayerStorePort extends StorePort {
     limit: number,
     signal: AbortSignal
   ) => Promise<boolean>
+  /** Whether the commit changed a name of a hard-link group of the other one, or took it away. */
+  readonly touchesLinks: (commit: string, below: string) => Promise<boolean>
 }
 
 /** `now` is the caller's clock in milliseconds: it dates commits. */
@@ -50,6 +52,7 @@ export const storePortOf = (store: LayerStore, now: () => number): LayerStorePor
     const at = Buffer.from(target, "utf8").toString("latin1")
     return store.call("materialiseDelta", { commit, below, limit, target: at }, { signal })
   },
+  touchesLinks: (commit, below) => store.call("touchesLinks", { commit, below }),
   fork: (from, name, operationId) => store.call("fork", { from, name, operationId }),
   checkpoint: (request, signal) => store.call("checkpoint", { ...request, at: now() }, until(signal)),
   grepTexts: (input) => store.call("grepTexts", input),

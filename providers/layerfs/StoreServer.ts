@@ -29,7 +29,7 @@ import { settlingNs } from "./ImportTrust.ts"
 import { openIndex } from "./IndexSchema.ts"
 import type { Reply, Request, WorkerSetup } from "./LayerStore.ts"
 import { exportTar, materialise } from "./Materialise.ts"
-import { planDelta, planTree } from "./MaterialisePlan.ts"
+import { planDelta, planTree, touchesLinks } from "./MaterialisePlan.ts"
 import { ProgressMeter } from "../../src/workspace/kit/ProgressMeter.ts"
 import { OwnPacks } from "./OwnPacks.ts"
 import { hasAbandonedPacks, type PackAppender, reclaimPacks, removeOrphans } from "./PackFile.ts"
@@ -344,6 +344,8 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
       await materialise({ reader, directories: store.setup.directories, phase: "materialise", ...scope }, plan, target)
       return true
     },
+    touchesLinks: ({ commit, below }, scope) =>
+      planned(touchesLinks(trees, store.resolve(commit), store.resolve(below)), scope),
     putWorkspace: (row) => refs.putWorkspace(row),
     updateWorkspace: async ({ id, change }) => {
       if (!(await refs.updateWorkspace(id, change))) throw refNotFound(id)

@@ -128,3 +128,37 @@ it("L1 a delta that would hold more than is worth it is not begun, and nothing o
   expect([fs.existsSync(join(root, "small")), fs.readdirSync(join(root, "large"))]).toEqual([false, ["a", "b", "d"]])
   await beside.close()
 })
+
+it.each([
+  "echo more >> g/2",
+  "rm g/1",
+  "rm g/2",
+  "rm -r h",
+  "rm -r h; echo file > h",
+  "cp -p g/2 t; cat t > g/2; touch -r t g/2; rm t; echo other > other",
+  "ln lone g/5"
+])(
+  "W22 L15 after `%s` the next workspace shows a hard-link group as its commit has it, link counts too, over an adopted layer or one from the store",
+  async (change) => {
+    const { provider, commit, store } = await ground({
+      "g/1": "one\n",
+      "g/2": { hard: "g/1" },
+      "g/3": { hard: "g/1" },
+      "h/i/4": { hard: "g/1" },
+      "h/i/j": "alone",
+      lone: "lone\n"
+    })
+    for (const projection of ["overlay", "copy"] as const) {
+      const branch = await forkOf(provider, commit)
+      const head = await using(provider, branch, { projection }, async (workspace) => {
+        await shell(workspace, change)
+        return committed(workspace)
+      })
+      // Where no name of the group was touched, the upper itself becomes the layer; one from the store is made when it is asked for.
+      expect(layers(store, "delta").filter((name) => name.startsWith(head)).length).toBe(
+        projection === "overlay" && change.startsWith("ln lone") ? 1 : 0
+      )
+      expect(await shown(provider, head)).toEqual(await exported(provider, head))
+    }
+  }
+)

@@ -52,6 +52,10 @@ export interface Standing {
   readonly sentinels?: Sentinels | undefined
 }
 
+/** False where names that the commit has as one file are two in the upper, or nothing was committed. */
+const isLinkedAsShown = (outcome: CheckpointOutcome): boolean =>
+  outcome.outcome === "committed" && outcome.linkSplit.length === 0
+
 export class OpenWorkspace {
   readonly tree: OpenTree
   readonly #parts: Omit<Parts, "tools">
@@ -167,7 +171,7 @@ export class OpenWorkspace {
       this.#harvesting((harvest) => store.checkpoint({ ...request, harvest }))
     )
     this.#quarantine = kept
-    const adoptable = !live && harvested.skipped.skipped === undefined
+    const adoptable = !live && harvested.skipped.skipped === undefined && isLinkedAsShown(harvested.outcome)
     this.#clean = { commit: kept.commit, fingerprint: harvested.fingerprint, adoptable }
   }
 
@@ -277,7 +281,7 @@ export class OpenWorkspace {
     else if (repeats === "no" && (outcome.outcome === "committed" || outcome.outcome === "unchanged")) {
       this.#head = outcome.commit
       // A live upper may have changed since; one that was unchanged may hold other times than its commit (W8).
-      const adoptable = outcome.outcome === "committed" && !busy && skipped.skipped === undefined
+      const adoptable = isLinkedAsShown(outcome) && !busy && skipped.skipped === undefined
       if (outcome.outcome === "committed" || this.#clean?.fingerprint !== fingerprint) {
         this.#clean = { commit: outcome.commit, fingerprint, adoptable }
       }
