@@ -17,10 +17,13 @@ const shared: Options = {
 
 const lazyName = "layerfs-lazy"
 
-/** A workspace waits for this program: alone in its file, it loads nothing but what it needs, and nothing of Effect. */
+/** A workspace waits for this program: alone in its file, it loads nothing but what it needs, and nothing of Effect. The rest is a file of its own. */
 const lazyServer = (outDir: string): Options => ({
   ...shared,
-  entry: { [lazyName]: "providers/layerfs/lazyServer.ts" },
+  entry: {
+    [lazyName]: "providers/layerfs/lazyServer.ts",
+    [`${lazyName}-tree`]: "providers/layerfs/lazy/ServeCommit.ts"
+  },
   outDir,
   splitting: false,
   sourcemap: false,
@@ -54,7 +57,7 @@ export default defineConfig([
       "providers-authority-sqlite": "providers/authority-sqlite/index.ts"
     },
     // All builds run at once: this one leaves the others' files alone.
-    clean: ["!standalone/**", `!${lazyName}.*`]
+    clean: ["!standalone/**", `!${lazyName}*`]
   },
   {
     // For those who do not use Effect: these bring their own copy of it, and whatever else they need.
@@ -68,7 +71,7 @@ export default defineConfig([
     outDir: "dist/standalone",
     noExternal: [/.*/],
     sourcemap: false,
-    clean: [`!${lazyName}.*`]
+    clean: [`!${lazyName}*`]
   },
   lazyServer("dist"),
   lazyServer("dist/standalone")

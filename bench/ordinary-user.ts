@@ -22,7 +22,8 @@ const installBuild = async (
     entryPoints: {
       ready: "bench/ready.ts",
       "layerfs-worker": "providers/layerfs/worker.ts",
-      "layerfs-lazy": "providers/layerfs/lazyServer.ts"
+      "layerfs-lazy": "providers/layerfs/lazyServer.ts",
+      "layerfs-lazy-tree": "providers/layerfs/lazy/ServeCommit.ts"
     },
     outdir: directory,
     bundle: true,

@@ -13,6 +13,7 @@ import { sha256 } from "../src/base/Digest.ts"
 const layerFs = join(dirname(import.meta.dirname), "providers/layerfs")
 const workerSource = join(layerFs, "worker.ts")
 const lazySource = join(layerFs, "lazyServer.ts")
+const treeSource = join(layerFs, "lazy/ServeCommit.ts")
 /** Names the directory that all processes of a test run share; without it each process makes its own. */
 const shared = "COPPICE_TEST_PROGRAMS"
 let own: string | undefined
@@ -44,7 +45,8 @@ const placeOf = (): string => process.env[shared] ?? (own ??= makePlace())
 /** What starts the store's threads looks for these names beside itself. */
 const threads: ReadonlyMap<string, string> = new Map([
   [workerSource, "layerfs-worker.js"],
-  [lazySource, "layerfs-lazy.js"]
+  [lazySource, "layerfs-lazy.js"],
+  [treeSource, "layerfs-lazy-tree.js"]
 ])
 
 const make = async (entry: string): Promise<string> => {
@@ -65,9 +67,11 @@ const make = async (entry: string): Promise<string> => {
       plugins: [placesOfSources],
       banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url)' }
     })
-    for (const [source, name] of thread === undefined ? threads : []) {
+    const beside =
+      thread === undefined ? threads : entry === lazySource ? [[treeSource, threads.get(treeSource)!] as const] : []
+    for (const [source, name] of beside) {
       const built = pathToFileURL(await oneFile(source)).href
-      writeFileSync(join(working, name), `import ${JSON.stringify(built)}\n`)
+      writeFileSync(join(working, name), `export * from ${JSON.stringify(built)}\n`)
     }
     try {
       renameSync(working, outdir)

@@ -9,3 +9,7 @@ export const workerUrl = (): URL => new URL(isSource ? "./worker.ts" : "./layerf
 
 /** Of what serves a tree: as a thread, or as a process. */
 export const lazyServerUrl = (): URL => new URL(isSource ? "./lazyServer.ts" : "./layerfs-lazy.js", import.meta.url)
+
+/** What that program loads later: all that reads a tree. */
+export const lazyTreeUrl = (): URL =>
+  new URL(isSource ? "./lazy/ServeCommit.ts" : "./layerfs-lazy-tree.js", import.meta.url)

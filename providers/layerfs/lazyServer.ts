@@ -1,18 +1,28 @@
 /**
  * The program that serves a commit's tree to the kernel: as a thread of the SDK's process, or as a process of its own.
- * Promise: loads nothing but what reads a tree: a workspace waits for it. Rules: P4, S23; 04 "Projections" 2.
+ * Promise: a workspace waits for this program, and not for what it loads once the mount is made. Rules: P4, S23; 04 "Projections" 2.
  */
 import * as fs from "node:fs"
+import { createRequire } from "node:module"
+import { fileURLToPath } from "node:url"
 import { workerData } from "node:worker_threads"
+import { greet } from "./lazy/FuseDevice.ts"
 import { flag, type ProcessSetup, said, type ThreadSetup } from "./lazy/LazySetup.ts"
-import { serveCommit } from "./lazy/ServeCommit.ts"
+import type * as ServeCommit from "./lazy/ServeCommit.ts"
+import { lazyTreeUrl } from "./WorkerUrl.ts"
+
+/** Synchronously: an `import()` would wait for one of Node's four threads, which may all wait for an answer of ours. */
+const load = (): typeof ServeCommit =>
+  createRequire(import.meta.url)(fileURLToPath(lazyTreeUrl())) as typeof ServeCommit
 
 const asThread = ({ work, device, flags }: ThreadSetup): void => {
   const shared = new Int32Array(flags)
   try {
     const owner = { uid: process.getuid!(), gid: process.getgid!() }
     Atomics.store(shared, flag.serving, 1)
-    serveCommit(work, { device, owner, stopped: () => Atomics.load(shared, flag.stop) !== 0 })
+    const stopped = (): boolean => Atomics.load(shared, flag.stop) !== 0
+    const first = greet(device, stopped)
+    load().serveCommit(work, { device, owner, stopped }, first)
   } finally {
     // From now on nobody waits for an answer.
     Atomics.store(shared, flag.closed, 1)
@@ -39,6 +49,7 @@ const asProcess = (): void => {
     return
   }
   fs.writeSync(1, `${said.standing}\n`)
+  const { serveCommit } = load()
   const text = firstLine(0)
   if (text === "") return
   const { work, mount } = JSON.parse(text) as ProcessSetup

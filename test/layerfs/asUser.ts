@@ -49,6 +49,7 @@ export const runAsUser = async (
         program: join(import.meta.dirname, program),
         "layerfs-worker": join(import.meta.dirname, "../../providers/layerfs/worker.ts"),
         "layerfs-lazy": join(import.meta.dirname, "../../providers/layerfs/lazyServer.ts"),
+        "layerfs-lazy-tree": join(import.meta.dirname, "../../providers/layerfs/lazy/ServeCommit.ts"),
         "grep-worker": join(import.meta.dirname, "../../src/workspace/kit/grepWorker.ts")
       },
       bundle: true,
@@ -60,7 +61,7 @@ export const runAsUser = async (
       define: { __COPPICE_CRASH_POINTS__: "false" },
       logLevel: "silent"
     })
-    for (const thread of ["layerfs-worker", "layerfs-lazy", "grep-worker"])
+    for (const thread of ["layerfs-worker", "layerfs-lazy", "layerfs-lazy-tree", "grep-worker"])
       fs.renameSync(join(bin, `${thread}.mjs`), join(bin, `${thread}.js`))
     fs.writeFileSync(join(bin, "package.json"), `{"type":"module"}`)
     const node = join(bin, "node")

@@ -3,27 +3,17 @@
  * Promise: only synchronous calls, so that nothing else in the process can hold an answer up; whatever goes wrong with one request is an error of that request;
  * nothing is ever changed. Rules: 04 "Projections" 2; L10, L12, W7.
  */
-import * as fs from "node:fs"
 import { isBusyError } from "../../../src/sqlite/BusyError.ts"
+import { nextRequest, reply, requestRoom, sleep } from "./FuseDevice.ts"
 import * as wire from "./FuseWire.ts"
 import { type LazyTree, Refused } from "./LazyTree.ts"
 
 const { op, errno } = wire
 
-/** The kernel hands over one request a read, and none to a buffer in which its longest might not fit. */
-const requestRoom = 64 * 1024
-
 /** How long a request waits for the index while somebody else has it locked. */
 const busyBoundMs = 5000
 
 const nothing = Buffer.alloc(0)
-const sleeper = new Int32Array(new SharedArrayBuffer(4))
-
-/** Stops this thread for so many milliseconds. */
-const sleep = (ms: number): void => void Atomics.wait(sleeper, 0, 0, ms)
-
-const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code
-
 export interface Serving {
   /** /dev/fuse, of which the mount is made or will be made. */
   readonly device: number
@@ -105,44 +95,22 @@ const withPatience = (run: () => Buffer | null): Buffer | null => {
   }
 }
 
-const head = Buffer.alloc(wire.outHeader)
-
-const reply = (device: number, request: Buffer, body: Buffer, error: number): void => {
-  wire.header(head, body.length, error, request)
-  try {
-    fs.writevSync(device, body.length === 0 ? [head] : [head, body])
-  } catch (failed) {
-    // Whoever asked has been killed meanwhile, or the mount is gone: the next read tells.
-    if (codeOf(failed) !== "ENOENT" && codeOf(failed) !== "ENODEV") throw failed
-  }
-}
-
-/** Serves until the end. Throws only where /dev/fuse itself fails. */
-export const serveFuse = (serving: Serving): void => {
+/** Serves until the end; `first` is a request that was read already. Throws only where /dev/fuse itself fails. */
+export const serveFuse = (serving: Serving, first?: Buffer): void => {
   const room = Buffer.alloc(requestRoom)
-  while (!serving.stopped()) {
-    let length: number
-    try {
-      length = fs.readSync(serving.device, room, 0, room.length, null)
-    } catch (error) {
-      const code = codeOf(error)
-      if (code === "ENODEV") return
-      // Not mounted yet.
-      if (code === "EPERM") sleep(0.3)
-      else if (code !== "ENOENT" && code !== "EINTR" && code !== "EAGAIN") throw error
-      continue
-    }
-    const request = room.subarray(0, length)
+  const next = () => nextRequest(serving.device, room, serving.stopped)
+  for (let request = first ?? next(); request !== undefined; request = next()) {
+    const asked = request
     let body: Buffer | null
     let error = 0
     try {
-      body = withPatience(() => answer(serving, request))
+      body = withPatience(() => answer(serving, asked))
     } catch (failed) {
       body = nothing
       error = failed instanceof Refused ? failed.errno : errno.EIO
     }
     if (body === null) continue
-    reply(serving.device, request, body, error)
+    reply(serving.device, asked, body, error)
     serving.tree.getReady()
   }
 }

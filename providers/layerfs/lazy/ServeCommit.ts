@@ -32,16 +32,17 @@ const contentsOf = (reader: ObjectReader): Contents => ({
   }
 })
 
-/** Returns when nothing is mounted any more, or when it was stopped. */
+/** Returns when nothing is mounted any more, or when it was stopped. `first` is a request that was read already. */
 export const serveCommit = (
   { index, packs, work, ...commit }: LazyWork,
-  at: { readonly device: number; readonly owner: Owner; readonly stopped: () => boolean }
+  at: { readonly device: number; readonly owner: Owner; readonly stopped: () => boolean },
+  first?: Buffer
 ): void => {
   const db = new ReadOnlyDatabase(index)
   const spill = new Spill(work)
   const reader = new ObjectReader(db, packs, damaged, spill)
   try {
-    serveFuse({ ...at, tree: new LazyTree(contentsOf(reader), new StoredTrees(reader), commit) })
+    serveFuse({ ...at, tree: new LazyTree(contentsOf(reader), new StoredTrees(reader), commit) }, first)
   } finally {
     reader.close()
     spill.close()
