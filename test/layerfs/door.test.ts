@@ -211,7 +211,7 @@ it.each(["overlay", "copy"] as const)(
       read: { args: ["f"], places: [input] },
       write: {
         args: ["new", "x", {}],
-        places: [input, at("1", "text bytes"), at("2.mode", "undefined number", -1, 1e9)]
+        places: [input, at("1", "text bytes"), at("2", "undefined object"), at("2.mode", "undefined number", -1, 1e9)]
       },
       splice: {
         args: ["f", 0, 1, new Uint8Array(1)],

@@ -3,6 +3,20 @@
  * Promise: says for each call which kinds its places take, by the contract and not by the code that is tested. Rules: V3.
  */
 
+const unreadable = (): never => {
+  throw new Error("not to be looked at")
+}
+const revoked = (): unknown => {
+  const { proxy, revoke } = Proxy.revocable({}, {})
+  revoke()
+  return proxy
+}
+const detached = (): Uint8Array => {
+  const bytes = new Uint8Array(4)
+  structuredClone(bytes.buffer, { transfer: [bytes.buffer] })
+  return bytes
+}
+
 /** Values of many kinds, by the kinds that they are of. */
 const samples: readonly (readonly [kinds: string, value: unknown])[] = [
   ["undefined", undefined],
@@ -27,7 +41,12 @@ const samples: readonly (readonly [kinds: string, value: unknown])[] = [
   ["bytes object", new Uint8Array(1)],
   ["pattern object", /x/],
   ["object plain", Object.create(null)],
-  ["object", Promise.resolve()]
+  ["object", Promise.resolve()],
+  ["hostile", new Proxy({}, { get: unreadable, getPrototypeOf: unreadable, ownKeys: unreadable })],
+  ["hostile", new Proxy([], { get: unreadable })],
+  ["hostile", revoked()],
+  ["hostile", JSON.parse('{ "__proto__": 1 }')],
+  ["hostile", JSON.parse('{ "constructor": 1 }')]
 ]
 
 /** What a place takes: some of the words above, and other values that are wrong there. */
@@ -88,7 +107,7 @@ export const inExec = (n: number): readonly Place[] => [
     ...names.map((name) => ({ [name]: "x" }))
   ),
   at(`${n}.passEnv`, "undefined empty", [7], ...names.map((name) => [name])),
-  at(`${n}.stdin`, "undefined text bytes"),
+  at(`${n}.stdin`, "undefined text bytes", detached()),
   at(`${n}.onOutput`, "undefined function"),
   at(`${n}.endProcesses`, "undefined flag"),
   at(`${n}.spillDirectory`, "undefined", "/a\0b", "", "/dev/null", "/dev/null/below", "/nonexistent"),
@@ -116,6 +135,7 @@ export const operations: Place = at(
   [{ op: "write", path: "x", bytes: "x", mode: Symbol("x") }],
   [{ op: Symbol("x"), path: "x" }],
   [{ op: "toString", path: "x" }],
+  [{ op: "write", path: "x", bytes: detached() }],
   [{ op: "write", path: "kept", bytes: "x" }, null],
   { length: 1, 0: { op: "write", path: "x", bytes: "x" } }
 )
@@ -133,13 +153,25 @@ const replaced = (args: readonly unknown[], place: string, value: unknown): read
   return copy
 }
 
-/** Every call of a row with one place wrong, and what to call it. */
-export const wrongCalls = ({ args, places }: Row): readonly (readonly [what: string, args: readonly unknown[]])[] =>
+const kindOf = (value: object): string => {
+  try {
+    return Object.prototype.toString.call(value)
+  } catch {
+    return "unreadable"
+  }
+}
+
+/** Every call of a row with one place wrong, and what to call it. `without` values of a kind. */
+export const wrongCalls = (
+  { args, places }: Row,
+  without?: string
+): readonly (readonly [what: string, args: readonly unknown[]])[] =>
   places.flatMap(({ at: place, takes, wrong = [] }) => {
-    const values = samples.filter(([kinds]) => !kinds.split(" ").some((kind) => takes.includes(kind)))
+    const values = samples.filter(
+      ([kinds]) => !kinds.split(" ").some((kind) => takes.includes(kind) || kind === without)
+    )
     return [...values.map(([, value]) => value), ...wrong].map((value, n) => {
-      const said =
-        typeof value === "object" && value !== null ? `${Object.prototype.toString.call(value)} ${n}` : String(value)
+      const said = typeof value === "object" && value !== null ? `${kindOf(value)} ${n}` : String(value)
       return [`${place} = ${said}`, replaced(args, place, value)] as const
     })
   })

@@ -66,7 +66,7 @@ const complaint = async (call: () => unknown): Promise<string | undefined> => {
 const complaints = async (calls: object, table: Readonly<Record<string, Row>>): Promise<string[]> => {
   const found: string[] = []
   for (const [name, row] of Object.entries(table)) {
-    for (const [what, args] of wrongCalls(row)) {
+    for (const [what, args] of wrongCalls(row, "hostile")) {
       const call = (calls as Readonly<Record<string, (...args: readonly unknown[]) => unknown>>)[name]!
       const said = await complaint(() => call(...args))
       if (said !== undefined) found.push(`${name}(${what}): ${said}`)

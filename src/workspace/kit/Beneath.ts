@@ -7,6 +7,7 @@
  * is, so that only `name` is looked up.
  */
 import * as fs from "node:fs"
+import { types } from "node:util"
 import { fromInput, type PathInput, show, toBytes, type TreePath } from "../../base/PathBytes.ts"
 import { OutsideWorkspace, PathError } from "../WorkspaceError.ts"
 
@@ -81,7 +82,7 @@ const outside = (path: TreePath): OutsideWorkspace =>
 /** The tree path of a caller's input: absolute ones below the mount path are taken as what they name. */
 export const inputPath = (input: PathInput, mountPath: TreePath): TreePath => {
   // Callers without a type checker pass other things too.
-  if (typeof input !== "string" && !(input instanceof Uint8Array)) throw pathError("invalid", "")
+  if (typeof input !== "string" && !types.isUint8Array(input)) throw pathError("invalid", "")
   const path = fromInput(input)
   if (path.includes("\0")) throw pathError("invalid", path)
   if (!path.startsWith("/")) return path

@@ -4,7 +4,7 @@
  * descriptor, so a rival that swaps names for links gains nothing. Rules: W4, W21, C1, C3, C4, C14, C27.
  */
 import * as fs from "node:fs"
-import { promisify } from "node:util"
+import { promisify, types } from "node:util"
 import { longestTreePath } from "../../base/LongPath.ts"
 import {
   compare,
@@ -139,7 +139,7 @@ const shiftTail = async (descriptor: number, from: number, size: number, by: num
 
 export const splice = (tree: Beneath, path: PathInput, offset: number, deleteCount: number, bytes: Uint8Array) => {
   checkOperation({ op: "splice", path, offset, deleteCount, bytes })
-  if (!(bytes instanceof Uint8Array)) throw pathError("invalid", inputPath(path, tree.mountPath))
+  if (!types.isUint8Array(bytes)) throw pathError("invalid", inputPath(path, tree.mountPath))
   return withFile(openFile(tree, path, O_RDWR), async (descriptor) => {
     const size = fs.fstatSync(descriptor).size
     if (offset + deleteCount > size) throw pathError("outOfBounds", inputPath(path, tree.mountPath), size)

@@ -14,19 +14,20 @@ import { ArgumentInvalid, type QueryInvalid } from "../WorkspaceError.ts"
 import type { Workspace, WorkspaceProvider } from "../WorkspaceProvider.ts"
 import { invalid, isText } from "./Invalid.ts"
 import { pathError } from "./Lookup.ts"
-import { isOperation } from "./OperationCheck.ts"
+import { attempt, isDetached, isOperation } from "./OperationCheck.ts"
 import { compileGlob } from "./Glob.ts"
 
 type Fits = (value: unknown) => boolean
-/** What is wrong with a value, by the name of the argument or option. */
-type Look = (value: unknown) => string | undefined
+/** What is wrong with a value, by the name of the argument or option; else the value that the call gets. */
+type Look = (value: unknown) => { readonly wrong: string } | { readonly value: unknown }
 
-const isInput: Fits = (value) => isText(value) || value instanceof Uint8Array
+const isBytes: Fits = (value) => ArrayBuffer.isView(value) && !isDetached(value)
+const isInput: Fits = (value) => isText(value) || types.isUint8Array(value)
 /** A path of the machine: no name of it can hold a NUL. None at all is no place: a setting left empty must not mean where the caller stands. */
 const isPlace: Fits = (value) =>
   isText(value)
     ? value !== "" && !value.includes("\0")
-    : value instanceof Uint8Array && value.length > 0 && !value.includes(0)
+    : types.isUint8Array(value) && value.length > 0 && !value.includes(0)
 const isPlaceText: Fits = (value) => isText(value) && !value.includes("\0")
 /** Absolute, as the machine means it: against which directory would a relative one of an agent's workspace be meant? */
 const isAbsolute: Fits = (value) => isText(value) && value.startsWith("/") && !value.includes("\0")
@@ -42,6 +43,7 @@ const isDirectory: Fits = (value) => {
 }
 /** What execve(2) can tell a program from a value. */
 const isVariable: Fits = (value) => isText(value) && value !== "" && !/[=\0]/.test(value)
+const isAnything: Fits = () => true
 const isFlag: Fits = (value) => typeof value === "boolean"
 const isNumber: Fits = (value) => typeof value === "number" && !Number.isNaN(value)
 const isBound: Fits = (value) => typeof value === "number" && value >= 0
@@ -84,23 +86,37 @@ const isGlob: Fits = (value) => {
 const is =
   (name: string, fits: Fits): Look =>
   (value) =>
-    fits(value) ? undefined : name
+    attempt(() => fits(value)) === true ? { value } : { wrong: name }
 /** An option that nobody knows is a typing error: what it was meant to ask for would be missing in silence. */
 const unknown = (
   fields: Readonly<Record<string, Fits>>,
   value: Readonly<Record<string, unknown>>
 ): string | undefined => Object.keys(value).find((field) => !Object.hasOwn(fields, field) && value[field] !== undefined)
-/** An object with these fields and no others, `name` where it is none. */
+/**
+ * An object with these fields and no others, `options` where it is none. Each is read once: the call gets what was looked
+ * at. What cannot even be looked at (a getter or proxy that throws) does not fit.
+ */
 const given =
-  (fields: Readonly<Record<string, Fits>>, name = "options"): Look =>
-  (value) =>
-    isObject(value)
-      ? (Object.keys(fields).find((field) => !fields[field]!(value[field])) ?? unknown(fields, value))
-      : name
+  (fields: Readonly<Record<string, Fits>>): Look =>
+  (value) => {
+    if (attempt(() => isObject(value)) !== true) return { wrong: "options" }
+    const from = value as Readonly<Record<string, unknown>>
+    const taken: Record<string, unknown> = {}
+    for (const [field, fits] of Object.entries(fields)) {
+      const isFit = attempt(() => {
+        const one = from[field]
+        if (one !== undefined) taken[field] = one
+        return fits(one)
+      })
+      if (isFit !== true) return { wrong: field }
+    }
+    const more = attempt(() => ({ unknown: unknown(fields, from) })) ?? { unknown: "options" }
+    return more.unknown === undefined ? { value: taken } : { wrong: more.unknown }
+  }
 const options =
   (fields: Readonly<Record<string, Fits>>): Look =>
   (value) =>
-    value === undefined ? undefined : given(fields)(value)
+    value === undefined ? { value } : given(fields)(value)
 
 const actor = { actor: maybe(recordOf(maybe(isText))) }
 const named = { name: maybe(isText), operationId: maybe(isText) }
@@ -113,7 +129,7 @@ const spawn = { cwd: maybe(isText), env: maybe(isEnvironment) }
 const exec = {
   ...spawn,
   passEnv: maybe(listOf(isVariable)),
-  stdin: maybe(either(isText, ArrayBuffer.isView)),
+  stdin: maybe(either(isText, isBytes)),
   timeLimitMs: maybe((value) => typeof value === "number"),
   onOutput: maybe(isFunction),
   endProcesses: maybe(isFlag),
@@ -131,7 +147,7 @@ const open = {
   isolation: maybe(
     either(
       oneOf("default", "off"),
-      (value) => isObject(value) && given({ network: maybe(oneOf("host", "none")) })(value) === undefined
+      (value) => isObject(value) && "value" in given({ network: maybe(oneOf("host", "none")) })(value)
     )
   ),
   residentShell: maybe(isFlag),
@@ -195,12 +211,8 @@ const providerCalls: Readonly<Partial<Record<keyof WorkspaceProvider, readonly L
 
 /** Paths, bytes and modes are looked at where they are used: there every call of the tree comes by. */
 const workspaceCalls: Readonly<Partial<Record<keyof Workspace, readonly Look[]>>> = {
-  apply: [
-    is(
-      "operations",
-      listOf(() => true)
-    )
-  ],
+  apply: [is("operations", listOf(isAnything))],
+  write: [is("path", isAnything), is("bytes", isAnything), options({ mode: isAnything })],
   glob: [is("pattern", isGlob)],
   grep: [is("pattern", isRegExp), options({ glob: maybe(isGlob), limit: maybe(isNumber) })],
   exec: [command, options(exec)],
@@ -239,12 +251,12 @@ const remedies: Readonly<Record<string, string>> = {
 
 /** The error that the room has for such an argument. */
 const refusal = (call: string, argument: string): CoppiceError => {
-  const field = questions.has(call) ? parts[argument] : undefined
+  const field = questions.has(call) && Object.hasOwn(parts, argument) ? parts[argument] : undefined
   if (field !== undefined) return invalid(field)
   if (argument === "path" || argument === "operations") return pathError("invalid", "")
   return new ArgumentInvalid({
     message: `${call}: the argument \`${argument}\` is missing, of another kind or value, or no argument of this call.`,
-    remedy: `${remedies[argument] ?? "Give it as the declaration of the call says."} Nothing was done.`,
+    remedy: `${Object.hasOwn(remedies, argument) ? remedies[argument] : "Give it as the declaration of the call says."} Nothing was done.`,
     call,
     argument
   })
@@ -261,11 +273,13 @@ const behind = <Service extends object>(
   for (const [name, looks] of Object.entries(calls) as [string, readonly Look[]][]) {
     const call = checked[name] as Call
     const guarded: Call = (...args) => {
+      const taken = [...args]
       for (const [place, look] of looks.entries()) {
-        const wrong = look(args[place])
-        if (wrong !== undefined) return Effect.fail(refusal(name, wrong))
+        const looked = look(args[place])
+        if ("wrong" in looked) return Effect.fail(refusal(name, looked.wrong))
+        if (place < args.length) taken[place] = looked.value
       }
-      return call(...args)
+      return call(...taken)
     }
     checked[name] = guarded
   }

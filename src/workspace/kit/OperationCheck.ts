@@ -2,11 +2,17 @@
  * Looks at a file operation before anything is touched: callers without a type checker pass undefined and numbers too.
  * Promise: what is no operation is `PathError` with reason `invalid`, and nothing was opened, made or cut for it. Rules: W4.
  */
+import { types } from "node:util"
 import { fromInput, type PathInput } from "../../base/PathBytes.ts"
 import type { FileOperation } from "../WorkspaceProvider.ts"
 import { pathError } from "./Lookup.ts"
 
-const isInput = (value: unknown): boolean => typeof value === "string" || value instanceof Uint8Array
+/** Its bytes were given away (`postMessage` with a transfer list): it looks like an empty one. */
+export const isDetached = ({ buffer }: ArrayBufferView): boolean =>
+  "detached" in buffer && (buffer as { readonly detached: boolean }).detached
+
+const isInput = (value: unknown): boolean =>
+  typeof value === "string" || (types.isUint8Array(value) && !isDetached(value))
 const isCount = (value: unknown): boolean => typeof value === "number" && Number.isSafeInteger(value) && value >= 0
 const isText = (value: unknown): value is string => typeof value === "string"
 
@@ -24,9 +30,9 @@ const fields: Readonly<Record<FileOperation["op"], Readonly<Record<string, (valu
 
 const plain = new Set(["string", "number", "boolean", "bigint", "undefined"])
 /** What can be sent to the worker whatever it means. */
-const isPlain = (value: unknown): boolean => plain.has(typeof value) || value === null || value instanceof Uint8Array
+const isPlain = (value: unknown): boolean => plain.has(typeof value) || value === null || types.isUint8Array(value)
 
-export const isOperation = (operation: unknown): boolean => {
+const looksRight = (operation: unknown): boolean => {
   if (typeof operation !== "object" || operation === null) return false
   const given = operation as Readonly<Record<string, unknown>>
   const { op } = given
@@ -35,10 +41,22 @@ export const isOperation = (operation: unknown): boolean => {
   return Object.entries(wanted).every(([field, fits]) => fits(given[field]))
 }
 
+/** Undefined where looking throws. */
+export const attempt = <A>(look: () => A): A | undefined => {
+  try {
+    return look()
+  } catch {
+    return undefined
+  }
+}
+
+/** What cannot even be looked at (a getter or proxy that throws) is none. */
+export const isOperation = (operation: unknown): boolean => attempt(() => looksRight(operation)) === true
+
 /** Throws `PathError`. */
 export const checkOperation = (operation: FileOperation): void => {
   if (isOperation(operation)) return
   const given = operation as unknown as Record<string, unknown> | null | undefined
-  const named = given?.["path"] ?? given?.["to"]
+  const named = attempt(() => given?.["path"] ?? given?.["to"])
   throw pathError("invalid", isInput(named) ? fromInput(named as PathInput) : "")
 }
