@@ -1,11 +1,13 @@
 /**
  * A workspace provider that is loaded and opened when it is first used, and not before.
  * Promise: until the first call no module, file, process or thread of the provider exists (P4); concurrent first calls open
- * it once, a failed opening is tried again by the next; it closes with the scope that made it. Rules: P4, P9, W2.
+ * it once, a failed opening is tried again by the next; a call that is given up ends, however long the opening takes; it closes with the
+ * scope that made it. Rules: P4, P9, W2, W4.
  */
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
-import * as Semaphore from "effect/Semaphore"
 import type { StoreError, WorkspaceProvider } from "../workspace/WorkspaceProvider.ts"
 
 type Use = <A, E, R>(
@@ -67,22 +69,23 @@ export const lazyWorkspaces = (
   explain: <E>(error: E) => E = (error) => error
 ): Effect.Effect<WorkspaceProvider, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const scope = yield* Effect.scope
-    const one = yield* Semaphore.make(1)
-    let opened: WorkspaceProvider | undefined
-    // Only a success is kept: a store that was busy or misplaced may be opened by the next call. Not interruptible, so
-    // that a caller who gives up leaves no half-open store to the scope.
-    const open = Effect.suspend(() =>
-      opened !== undefined
-        ? Effect.succeed(opened)
-        : Effect.tap(Effect.provideService(acquire, Scope.Scope, scope), (made) =>
-            Effect.sync(() => {
-              opened = made
-            })
-          )
-    )
-    const provider = Effect.suspend(() =>
-      opened !== undefined ? Effect.succeed(opened) : one.withPermit(Effect.uninterruptible(open))
+    const scope = yield* Scope.make()
+    let opening: Fiber.Fiber<WorkspaceProvider, StoreError> | undefined
+    // Only a success is kept: a store that was busy or misplaced may be opened by the next call. In a fiber of its own: a caller
+    // who gives up leaves at once, and what he began is there for the next.
+    const provider = Effect.suspend(() => {
+      const exit = opening?.pollUnsafe()
+      if (opening !== undefined && (exit === undefined || Exit.isSuccess(exit))) return Fiber.join(opening)
+      return Effect.flatMap(Effect.forkDetach(Scope.provide(acquire, scope)), (fiber) => {
+        opening = fiber
+        return Fiber.join(fiber)
+      })
+    })
+    yield* Effect.addFinalizer((exit) =>
+      Effect.andThen(
+        Effect.suspend(() => (opening === undefined ? Effect.void : Fiber.interrupt(opening))),
+        Scope.close(scope, exit)
+      )
     )
     return through((call) => Effect.mapError(Effect.flatMap(provider, call), explain))
   })

@@ -69,11 +69,17 @@ const noProvider = (name: string, why: string): Unavailable =>
   )
 
 /** What an application's module gave, when it is a provider. */
-const checked = (name: string, given: unknown): Effect.Effect<WorkspaceProvider, Unavailable> => {
-  if (typeof given !== "object" || given === null) return Effect.fail(noProvider(name, `it is ${String(given)}`))
-  const calls = given as Readonly<Record<string, unknown>>
-  const lacking = contractCalls.filter((call) => typeof calls[call] !== "function" && !Effect.isEffect(calls[call]))
-  if (lacking.length > 0) return Effect.fail(noProvider(name, `it lacks ${lacking.join(", ")}`))
+const checked = (plugin: string, given: unknown): Effect.Effect<WorkspaceProvider, Unavailable> => {
+  if (typeof given !== "object" || given === null) return Effect.fail(noProvider(plugin, `it is ${String(given)}`))
+  const lacking = contractCalls.filter((name) => {
+    try {
+      const call = (given as Readonly<Record<string, unknown>>)[name]
+      return typeof call !== "function" && !Effect.isEffect(call)
+    } catch {
+      return true
+    }
+  })
+  if (lacking.length > 0) return Effect.fail(noProvider(plugin, `it lacks ${lacking.join(", ")}`))
   return Effect.succeed(given as WorkspaceProvider)
 }
 
@@ -99,7 +105,11 @@ export const openChosen = (
         try: () => module.openWorkspaces(given) as unknown,
         catch: (error) => noProvider(name, error instanceof Error ? error.message : String(error))
       })
-      if (!Effect.isEffect(opening)) return yield* noProvider(name, "it did not return an Effect")
+      if (!Effect.isEffect(opening)) {
+        // Of an async function: a rejection that nobody looks at would end the application.
+        if (opening instanceof Promise) opening.catch(() => undefined)
+        return yield* noProvider(name, "it did not return an Effect")
+      }
       return yield* Effect.flatMap(opening as ReturnType<typeof module.openWorkspaces>, (made) => checked(name, made))
     }
   )

@@ -4,8 +4,9 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as ManagedRuntime from "effect/ManagedRuntime"
-import { afterAll, assert, expect, test } from "vitest"
+import { afterAll, assert, expect, test, vi } from "vitest"
 import type { WorkspacePlugin } from "../../src/assembly/Plugin.ts"
 import { Goals } from "../../src/governance/index.ts"
 import { Assembly, standard } from "../../src/standard.ts"
@@ -145,6 +146,16 @@ test("P2 P3 what a plugin opens instead of a provider is refused with what it la
       },
       /no server/
     ],
+    [async () => assert.fail("rejects later"), /did not return an Effect/],
+    [
+      () =>
+        Effect.succeed({
+          get manifest() {
+            throw new Error("not yet")
+          }
+        }),
+      /it lacks manifest/
+    ],
     [() => Effect.succeed(null), /it is null/],
     [() => Effect.succeed({ stats: Effect.succeed({}), fork: 7 }), /it lacks manifest, probe, .*fork/]
   ]
@@ -162,6 +173,33 @@ test("P2 P3 what a plugin opens instead of a provider is refused with what it la
     assert.deepInclude(await coppice.part(), { loaded: true, ready: null })
     await coppice.end()
   }
+})
+
+test("P2 P9 W4 a call whose provider is opened without an end is given up at once, and so is the opening with the application", async () => {
+  let begun = 0
+  let ended = 0
+  const openWorkspaces = () => {
+    begun += 1
+    return Effect.onInterrupt(Effect.never, () => Effect.sync(() => void (ended += 1)))
+  }
+  const mine = plugin(facts, { load: async () => ({ coppice: facts, openWorkspaces }) })
+  const runtime = ManagedRuntime.make(
+    standard({ store: join(place, "never"), plugins: [mine], workspaces: "mine" } as never)
+  )
+  const asked = () => {
+    const giveUp = new AbortController()
+    const call = Effect.flatMap(Workspaces, (workspaces) => workspaces.stats)
+    return { giveUp, exit: runtime.runPromiseExit(call, { signal: giveUp.signal }) }
+  }
+  const calls = [asked(), asked()]
+  await vi.waitUntil(() => begun > 0)
+  for (const { giveUp, exit } of calls) {
+    giveUp.abort()
+    assert.isTrue(Exit.isFailure(await exit))
+  }
+  assert.deepEqual([begun, ended], [1, 0])
+  await runtime.dispose()
+  assert.deepEqual([begun, ended], [1, 1])
 })
 
 test("P2 W2 whoever asks a store for what another provider keeps there is told so", async () => {
