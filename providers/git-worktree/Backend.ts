@@ -250,7 +250,7 @@ class Backend {
       const target = show(input.target).path
       mkdirSync(target, { mode: 0o755 })
       try {
-        return { method: "git", copiedBytes: await writeFiles(project.states, state.files, input.target, signal) }
+        return { method: "git", copiedBytes: await writeFiles(project.states, state.files, input.target, input) }
       } catch (error) {
         await removeTree(target)
         throw error
@@ -273,7 +273,7 @@ class Backend {
       alone: this.#aloneWith(project.commonDir),
       fill: async (building, gitDirectory) => {
         await fillGitDirectory(project, entry, gitDirectory)
-        copiedBytes = await writeFiles(project.states, state.files, fromInput(building), signal)
+        copiedBytes = await writeFiles(project.states, state.files, fromInput(building), input)
       },
       signal
     })

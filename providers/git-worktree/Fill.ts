@@ -17,6 +17,7 @@ import { dirname, join as joinPath } from "node:path"
 import { reach } from "../../src/base/LongPath.ts"
 import { join, parent, show, type TreePath } from "../../src/base/PathBytes.ts"
 import { lstat } from "../../src/workspace/kit/Harvest.ts"
+import type { MakeInput } from "../../src/workspace/kit/SnapshotBackend.ts"
 import { blobs, damaged } from "./Blobs.ts"
 import { type IndexEntry, writeIndex } from "./GitIndex.ts"
 import { type GitState, isId } from "./GitState.ts"
@@ -50,10 +51,11 @@ export const writeFiles = async (
   repository: string,
   files: readonly KeptFile[],
   root: TreePath,
-  signal: AbortSignal
+  { signal, onProgress }: Pick<MakeInput, "signal" | "onProgress">
 ): Promise<number> => {
   const directories = new Directories(root)
   let written = 0
+  let done = 0
   let open: { readonly index: number; readonly descriptor: number } | undefined
   const ids = files.map(({ id }) => id)
   try {
@@ -73,6 +75,8 @@ export const writeFiles = async (
       if (!last) continue
       closeSync(open.descriptor)
       open = undefined
+      done += 1
+      onProgress?.(done, written)
     }
   } finally {
     if (open !== undefined) closeSync(open.descriptor)

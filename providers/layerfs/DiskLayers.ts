@@ -10,6 +10,8 @@ import { ObjectDamaged, RefNotFound } from "../../src/workspace/WorkspaceError.t
 import type { ChangedLayer } from "../../src/workspace/StoreValues.ts"
 import type { HeldLowers, LayerCache } from "../../src/workspace/kit/LayerCache.ts"
 import type { CommitRow } from "../../src/workspace/kit/RefStore.ts"
+import type { MakingScope } from "../../src/workspace/kit/StorePort.ts"
+import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { baseName, commitOfDelta, deltaName, LayerFiles } from "./LayerFiles.ts"
 import { LayerLeases } from "./LayerLeases.ts"
 import { LayerLooks } from "./LayerLooks.ts"
@@ -39,11 +41,13 @@ interface Making {
   readonly done: Promise<boolean>
   /** Stops the work, when nobody waits for it any more. */
   readonly stop: AbortController
+  /** Of those who wait for it. */
+  readonly listeners: Set<(progress: Progress) => void>
   waiting: number
 }
 
 /** For work that nobody may give up. */
-const kept = new AbortController().signal
+const kept: MakingScope = { signal: new AbortController().signal }
 
 export class DiskLayers implements LayerCache {
   readonly #store: LayerStorePort
@@ -62,7 +66,7 @@ export class DiskLayers implements LayerCache {
     this.#trim = new LayerTrim({ store, files: this.#files, leases: this.#leases, limit })
   }
 
-  async ensure(commit: string, signal: AbortSignal): Promise<HeldLowers> {
+  async ensure(commit: string, scope: MakingScope): Promise<HeldLowers> {
     const row = await this.#row(commit)
     let near = true
     for (;;) {
@@ -71,7 +75,7 @@ export class DiskLayers implements LayerCache {
       const release = await this.#leases.hold(view.names)
       try {
         // A delta that would be too large is not made: then the commit gets a tree of its own.
-        near = await this.#complete(commit, view, signal)
+        near = await this.#complete(commit, view, scope)
         if (near && this.#files.available(view.names)) {
           this.#files.touch(view.names)
           this.#looks.begin(view.names)
@@ -243,13 +247,13 @@ export class DiskLayers implements LayerCache {
   }
 
   /** Makes the first layer of a view when it is not there; whoever asks meanwhile gets the same answer. False when it is too large. */
-  async #complete(commit: string, view: View, signal: AbortSignal, limit = maxDeltaEntries): Promise<boolean> {
+  async #complete(commit: string, view: View, scope: MakingScope, limit = maxDeltaEntries): Promise<boolean> {
     const [name] = view.names as [string]
     for (;;) {
-      signal.throwIfAborted()
+      scope.signal.throwIfAborted()
       if (this.#files.mark(name) !== undefined) return true
       const making = this.#making.get(name) ?? this.#begin(commit, view, limit)
-      if (!making.stop.signal.aborted) return this.#waitFor(making, signal)
+      if (!making.stop.signal.aborted) return this.#waitFor(making, scope)
       // Nobody waited for that one any more: another can begin when it is taken back.
       await making.done.catch(() => undefined)
     }
@@ -258,22 +262,30 @@ export class DiskLayers implements LayerCache {
   #begin(commit: string, { names, below }: View, limit: number): Making {
     const [name, ...lower] = names as [string, ...string[]]
     const stop = new AbortController()
+    const listeners = new Set<(progress: Progress) => void>()
+    const scope: MakingScope = {
+      signal: stop.signal,
+      progress: (step) => {
+        for (const tell of listeners) tell(step)
+      }
+    }
     const write = async (made: string): Promise<boolean> => {
-      if (below !== undefined) return this.#store.materialiseDelta(commit, below, made, limit, stop.signal)
-      await this.#store.materialise(commit, made, null, stop.signal)
+      if (below !== undefined) return this.#store.materialiseDelta(commit, below, made, limit, scope)
+      await this.#store.materialise(commit, made, null, scope)
       return true
     }
     const done = this.#files.make(name, lower, commit, write).finally(() => {
       this.#making.delete(name)
       this.trim()
     })
-    const making = { done, stop, waiting: 0 }
+    const making = { done, stop, listeners, waiting: 0 }
     this.#making.set(name, making)
     return making
   }
 
-  async #waitFor(making: Making, signal: AbortSignal): Promise<boolean> {
+  async #waitFor(making: Making, { signal, progress }: MakingScope): Promise<boolean> {
     making.waiting += 1
+    if (progress !== undefined) making.listeners.add(progress)
     let leave: (() => void) | undefined
     const left = new Promise<"left">((resolve) => {
       leave = () => resolve("left")
@@ -285,6 +297,7 @@ export class DiskLayers implements LayerCache {
     } finally {
       signal.removeEventListener("abort", leave!)
       making.waiting -= 1
+      if (progress !== undefined) making.listeners.delete(progress)
     }
     if (making.waiting === 0) {
       making.stop.abort()

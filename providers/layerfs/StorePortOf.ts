@@ -4,7 +4,7 @@
  */
 import { RefNotFound } from "../../src/workspace/WorkspaceError.ts"
 import type { CallOptions, LayerStore } from "./LayerStore.ts"
-import type { StorePort } from "../../src/workspace/kit/StorePort.ts"
+import type { MakingScope, StorePort } from "../../src/workspace/kit/StorePort.ts"
 
 const orUndefined = async <A>(call: Promise<A>): Promise<A | undefined> => {
   try {
@@ -17,6 +17,9 @@ const orUndefined = async <A>(call: Promise<A>): Promise<A | undefined> => {
 
 const until = (signal: AbortSignal | undefined): CallOptions => (signal === undefined ? {} : { signal })
 
+const heard = ({ signal, progress }: MakingScope): CallOptions =>
+  progress === undefined ? { signal } : { signal, onProgress: progress }
+
 /** With what the layers need besides. */
 export interface LayerStorePort extends StorePort {
   /** Writes what a commit needs above a view of another one. False, and nothing is written, when that is more than `limit` entries. */
@@ -25,7 +28,7 @@ export interface LayerStorePort extends StorePort {
     below: string,
     target: string,
     limit: number,
-    signal: AbortSignal
+    scope: MakingScope
   ) => Promise<boolean>
   /** Whether the commit changed a name of a hard-link group of the other one, or took it away. */
   readonly touchesLinks: (commit: string, below: string) => Promise<boolean>
@@ -44,13 +47,14 @@ export const storePortOf = (store: LayerStore, now: () => number): LayerStorePor
     throw new RefNotFound({ message: "The commit has no root.", remedy: "Run verify on the store.", ref: commit })
   },
   linksBelow: (commit, directories) => store.call("linksBelow", { ref: commit, directories }),
-  materialise: async (commit, target, _workspace, signal) => {
-    await store.call("materialise", { commit, target: Buffer.from(target, "utf8").toString("latin1") }, { signal })
+  materialise: async (commit, target, _workspace, scope) => {
+    const at = Buffer.from(target, "utf8").toString("latin1")
+    await store.call("materialise", { commit, target: at }, heard(scope))
     return {}
   },
-  materialiseDelta: (commit, below, target, limit, signal) => {
+  materialiseDelta: (commit, below, target, limit, scope) => {
     const at = Buffer.from(target, "utf8").toString("latin1")
-    return store.call("materialiseDelta", { commit, below, limit, target: at }, { signal })
+    return store.call("materialiseDelta", { commit, below, limit, target: at }, heard(scope))
   },
   touchesLinks: (commit, below) => store.call("touchesLinks", { commit, below }),
   fork: (from, name, operationId) => store.call("fork", { from, name, operationId }),

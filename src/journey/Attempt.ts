@@ -122,6 +122,7 @@ const openMeasured = (scene: Scene, route: Route, branch: string, fence: Fence, 
           hide: scene.hide,
           readOnlyPaths: scene.options.show ?? [],
           guard,
+          onProgress: (step) => scene.say(route.id, "mount", `${step.phase} ${step.files} files`, step),
           actor: { agent: agentOf(route), goal: scene.goal, call: route.id }
         })
         .pipe(Effect.provideService(Scope.Scope, inner))

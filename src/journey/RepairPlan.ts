@@ -97,7 +97,7 @@ export interface RepairProgress {
   readonly attempt: string | null
   readonly stage: string
   readonly text: string
-  /** How far it is, for the stages that can tell: reading the source (W14). */
+  /** How far it is, for the stages that can tell: reading the source, writing the base of an attempt (W14). */
   readonly step?: Progress
 }
 

@@ -135,7 +135,7 @@ export interface RepairProgress {
   readonly attempt: string | null
   readonly stage: string
   readonly text: string
-  /** How far it is, for the stages that can tell: reading the source. */
+  /** How far it is, for the stages that can tell: reading the source, writing the base of an attempt. */
   readonly step?: Progress
 }
 

@@ -12,6 +12,17 @@ export interface Watching<Step> {
   readonly onProgress?: ((step: Step) => void) | undefined
 }
 
+/** A listener that throws ends nothing: telling is not the work. */
+export const quiet =
+  <Step>(listener: (step: Step) => void) =>
+  (step: Step): void => {
+    try {
+      listener(step)
+    } catch {
+      // Nobody is left to be told.
+    }
+  }
+
 /** Starts `work` at once. */
 export const startTask = <Result, Step>(
   work: (tell: (step: Step) => void, signal: AbortSignal) => Promise<Result>,
@@ -19,6 +30,7 @@ export const startTask = <Result, Step>(
 ): Task<Result, Step> => {
   const stop = new AbortController()
   const signal = options.signal === undefined ? stop.signal : AbortSignal.any([options.signal, stop.signal])
+  const hear = quiet(options.onProgress ?? (() => {}))
   const steps: Step[] = []
   /** How many steps were dropped from the front: each reader keeps its own place. */
   let dropped = 0
@@ -35,11 +47,7 @@ export const startTask = <Result, Step>(
       dropped += 1
     }
     wake()
-    try {
-      options.onProgress?.(step)
-    } catch {
-      // Telling is not the work.
-    }
+    hear(step)
   }
   const result = work(tell, signal).finally(() => {
     ended = true

@@ -11,11 +11,16 @@ import { graphSvg } from "../workspace/HistoryGraphSvg.ts"
 import { graphText } from "../workspace/HistoryGraphText.ts"
 import type { PathInput } from "../base/PathBytes.ts"
 import { NotText } from "../workspace/WorkspaceError.ts"
-import { type WorkspaceProvider, type Workspace as Service, Workspaces } from "../workspace/WorkspaceProvider.ts"
+import {
+  type Progress,
+  type WorkspaceProvider,
+  type Workspace as Service,
+  Workspaces
+} from "../workspace/WorkspaceProvider.ts"
 import { type Calls, milliseconds, type Services, signalOf } from "./Calls.ts"
 import { badArgument } from "./Failure.ts"
 import type { CallOptions, Duration, Task } from "./Plain.ts"
-import { startTask, type Watching } from "./Task.ts"
+import { quiet, startTask, type Watching } from "./Task.ts"
 import type { From, StartedProcess, Workspace, WorkspaceCalls } from "./Workspaces.ts"
 
 /** What closes a workspace. */
@@ -56,6 +61,10 @@ const split = <Options extends CallOptions>(
 
 const withLimit = <Options extends { readonly timeLimit?: Duration }>({ timeLimit, ...rest }: Options) =>
   timeLimit === undefined ? rest : { ...rest, timeLimitMs: milliseconds("timeLimit", timeLimit) }
+
+/** What is no function is for the provider to refuse. */
+const quietly = <Options extends { readonly onProgress?: (progress: Progress) => void }>(options: Options): Options =>
+  typeof options.onProgress === "function" ? { ...options, onProgress: quiet(options.onProgress) } : options
 
 /** A promise function must not throw at once: what the arguments are refused for is a rejection like any other. */
 const asked = <A>(call: () => Promise<A>): Promise<A> => {
@@ -223,7 +232,8 @@ export const workspaceCalls = (calls: Calls, makeWorkspaceCalls: () => Calls, op
     importDirectory: (source, options) => watch((p, rest) => p.importDirectory({ ...rest, source }), options),
     fork: (from, options) =>
       use((p, rest) => p.fork(refOf(from), rest), typeof options === "string" ? { name: options } : options),
-    open: (branch, options) => use((p, rest) => opening(p, idOf(branch), rest, makeWorkspaceCalls, open), options),
+    open: (branch, options) =>
+      use((p, rest) => opening(p, idOf(branch), quietly(rest), makeWorkspaceCalls, open), options),
     branch: (id, options) => use((p) => p.branch(id), options),
     commit: (ref, options) => use((p) => p.commit(refOf(ref)), options),
     branches: (ref, options) => use((p, rest) => p.branches(refOf(ref), rest), options),
@@ -251,7 +261,8 @@ export const workspaceCalls = (calls: Calls, makeWorkspaceCalls: () => Calls, op
     listAt: (ref, path = "", options) => use((p) => p.listAt(refOf(ref), path), options),
     statAt: (ref, path, options) => use((p) => p.statAt(refOf(ref), path), options),
     applyTo: (branch, operations, options) => use((p, rest) => p.applyTo(idOf(branch), operations, rest), options),
-    execOn: (branch, command, options) => use((p, rest) => p.execOn(idOf(branch), command, withLimit(rest)), options),
+    execOn: (branch, command, options) =>
+      use((p, rest) => p.execOn(idOf(branch), command, quietly(withLimit(rest))), options),
     pin: (key, ref, options) => use((p) => p.pin(key, refOf(ref)), options),
     unpin: (key, options) => use((p) => p.unpin(key), options),
     findOperation: (operationId, options) => use((p) => p.findOperation(operationId), options),

@@ -81,7 +81,8 @@ export interface ExecOptions extends CallOptions {
   readonly gitDefaults?: boolean
 }
 
-export interface WorkspaceOpenOptions extends CallOptions {
+/** `onProgress` is told while files are written or cloned for the workspace; what it throws is of no effect. */
+export interface WorkspaceOpenOptions extends Watched {
   /** `auto` (the default) takes the overlay where the machine allows it and names what was taken. */
   readonly projection?: Projection | "auto"
   /** Absolute path under which processes inside see the tree. */

@@ -266,6 +266,25 @@ export const callScenarios: readonly WorkspaceScenario[] = [
     }
   },
   {
+    rules: ["W14", "W9"],
+    name: "a first opening tells how far its files are, up to all of them, and one whose base is served tells nothing",
+    once: true,
+    body: async (scene) => {
+      const source = scene.directory("source")
+      for (let n = 0; n < 200; n += 1) writeFileSync(join(source, `f${n}`), `file ${n}`)
+      const { branch } = await scene.branchOn(source)
+      const seen: Progress[] = []
+      const onProgress = (progress: Progress): void => void seen.push(progress)
+      const projection = await scene.using(branch, async (workspace) => workspace.projection, { onProgress })
+      if (projection === "lazy") return assert.deepEqual(seen, [])
+      inOrder(seen)
+      assert.deepEqual([...new Set(seen.map(({ phase }) => phase))], ["materialise"])
+      const last = seen.at(-1)!
+      assert.deepEqual([last.files, last.totalFiles], [200, 200])
+      assert.equal(last.bytes, last.totalBytes)
+    }
+  },
+  {
     rules: ["L7", "W10"],
     name: "a head is moved back only from where it was seen, is given back by undo, and an older state is worked on by a branch of its own",
     needs: [declares("history", true)],

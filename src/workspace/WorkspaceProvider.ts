@@ -141,6 +141,11 @@ export interface OpenOptions {
    * the candidate's, else `EnvironmentMismatch` (W20).
    */
   readonly as?: CandidateOpening
+  /**
+   * Told, in the phase `materialise`, while files are written or cloned for the workspace: the base of a first opening, a tree of its own.
+   * Nothing where there is nothing to write (W14).
+   */
+  readonly onProgress?: (progress: Progress) => void
 }
 
 export interface EnterOptions extends SpawnOptions {

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { describe, expect, it } from "vitest"
 import { Database } from "../../src/sqlite/Database.ts"
+import type { Progress } from "../../src/workspace/WorkspaceProvider.ts"
 import { forkOf, type Ground, ground, run, shell, using } from "./projFixture.ts"
 
 /** More than the pipe to tar takes at once: when the first file lies there, the rest is not on its way yet. */
@@ -105,6 +106,41 @@ describe("given up", () => {
     expect(await run(provider.left)).toEqual([])
     const whole = await using(provider, branch, open, (workspace) => shell(workspace, "mv own other; ls other | wc -l"))
     expect(whole.trim()).toBe("60")
+  })
+
+  it("W14 W9 W12 whoever waits for one base hears how far it is; a listener that throws ends its own opening and leaves nothing of it", async () => {
+    const made = await ground(many)
+    const { provider, store, commit } = made
+    const branch = await forkOf(provider, commit)
+    const heard: Progress[][] = [[], [], []]
+    const open = (n: number, projection: "overlay" | "copy") =>
+      Effect.scoped(
+        provider.open(branch, {
+          projection,
+          onProgress: (progress) => {
+            heard[n]!.push(progress)
+            if (n > 0) throw new Error("a listener's own")
+          }
+        })
+      )
+    const waiting = Effect.runPromise(open(0, "overlay"))
+    const throwing = await Promise.allSettled(
+      [1, 2].map((n) => Effect.runPromise(open(n, n === 1 ? "overlay" : "copy")))
+    )
+    expect(throwing.map((one) => (one.status === "rejected" ? (one.reason as Error).message : "opened"))).toEqual([
+      "a listener's own",
+      "a listener's own"
+    ])
+    expect((await waiting).projection).toBe("overlay")
+    const last = heard[0]!.at(-1)!
+    expect(last).toMatchObject({ phase: "materialise", files: 2400, totalFiles: 2400 })
+    expect(heard.map(({ length }) => Math.min(length, 2))).toEqual([2, 1, 1])
+    expect(namesIn(join(store, "layerfs/work"))).toEqual([])
+    expect(rows(made)).toBe(1)
+
+    const seen: Progress[] = []
+    await run(Effect.scoped(provider.open(branch, { projection: "overlay", onProgress: (one) => void seen.push(one) })))
+    expect(seen).toEqual([])
   })
 
   it("W9 W12 one that comes while a base is taken back waits for that, and gets its own", async () => {

@@ -122,6 +122,7 @@ export const inOpening = (n: number): readonly Place[] => [
   at(`${n}.readOnlyPaths`, "undefined empty", [7], ["/a\0b"], ["a"], [""], ["/a", "../b"]),
   at(`${n}.isolation`, "undefined object", { network: "lan" }, { network: null }),
   at(`${n}.residentShell`, "undefined flag"),
+  at(`${n}.onProgress`, "undefined function"),
   ...actorAt(n)
 ]
 export const operations: Place = at(

@@ -64,7 +64,14 @@ test("W14 W9 L2 a directory is imported, forked, worked in and saved, with its p
 
   const branch = await coppice.workspaces.fork(base, "try")
   expect(branch).toMatchObject({ name: "try", head: base.commit })
-  const workspace = await coppice.workspaces.open(branch)
+  const written: Progress[] = []
+  const workspace = await coppice.workspaces.open(branch, {
+    onProgress: (step) => {
+      written.push(step)
+      throw new Error("a listener's own, of no effect")
+    }
+  })
+  expect(written.at(-1)).toMatchObject({ phase: "materialise", files: 1, totalFiles: 1 })
   expect(workspace.projection).toBe("overlay")
   expect(await workspace.readText("src/a.txt")).toBe("hello\n")
   await workspace.write("bytes", new Uint8Array([0xff, 0xfe]))

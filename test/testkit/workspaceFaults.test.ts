@@ -175,6 +175,13 @@ const noticed: readonly (readonly [what: string, scenario: string, under: Worksp
     "a group of hard links is one file",
     lying("layerfs-overlay", none, { hardLinks: "preserved" })
   ],
+  [
+    "an opening that tells nothing",
+    "a first opening tells how far",
+    lying("layerfs-copy", (provider) => ({
+      open: (branch, options = {}) => provider.open(branch, { ...options, onProgress: () => undefined })
+    }))
+  ],
   ["inodes that change", "a base file keeps its inode", lying("layerfs-overlay", none, { stableInodes: true })],
   [
     "a rename that fails",

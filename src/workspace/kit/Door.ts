@@ -159,7 +159,8 @@ const open = {
       isCandidate(value["candidate"]) &&
       maybe(isText)(value["environment"]) &&
       maybe(isText)(value["allowEnvironment"])
-  )
+  ),
+  ...watched
 }
 const ref = is("ref", isText)
 const branch = is("branch", isText)

@@ -6,6 +6,8 @@
  * On disk: `cache/base/<root hex>-<times hex>/` (complete when its `.ok` sibling exists), `cache/delta/<commit>/`.
  */
 
+import type { MakingScope } from "./StorePort.ts"
+
 /** What a mount needs: directory names relative to `directory`, top layer first, as overlayfs wants them. */
 export interface Lowers {
   readonly directory: string
@@ -22,7 +24,7 @@ export interface LayerCache {
    * The layers of a commit, made when missing. The base directory is materialised from the object store. Whoever aborts stops waiting; a layer that
    * somebody else waits for is made all the same, and one that nobody waits for any more is taken back before the call rejects.
    */
-  readonly ensure: (commit: string, signal: AbortSignal) => Promise<HeldLowers>
+  readonly ensure: (commit: string, scope: MakingScope) => Promise<HeldLowers>
   /** True when `ensure` would copy nothing. */
   readonly isCached: (commit: string) => Promise<boolean>
   /**

@@ -19,7 +19,7 @@ import { defaultMountPath, mountPlace, placeAsItLies, refuse } from "./MountPath
 import { plainInside } from "./PlainInside.ts"
 import { takeSnapshot } from "./ScanHarvest.ts"
 import { type LowerServer, servedPrefix, type ServedLower } from "./ServedLower.ts"
-import type { MadeTree, StorePort } from "./StorePort.ts"
+import type { MadeTree, MakingScope, StorePort } from "./StorePort.ts"
 import { inWork, servedPlace, treeOf } from "./WorkDirectory.ts"
 
 /** Part of the row: an upper is only ever mounted again with exactly these (W23). */
@@ -47,15 +47,14 @@ export interface OpenTree {
   readonly end: () => Promise<void>
 }
 
-export interface TreeRequest {
+/** Where the caller gives up waiting, what was begun is taken back. */
+export interface TreeRequest extends MakingScope {
   readonly id: string
   readonly branch: string
   readonly base: string
   readonly project: string
   readonly options: OpenOptions
   readonly at: number
-  /** Of the caller, who may give up waiting: then what was begun is taken back. */
-  readonly signal: AbortSignal
 }
 
 export interface Parts {
@@ -120,16 +119,15 @@ interface OverlayParts {
 /** The layers of a commit; `serve` begins to serve the one that is served. */
 const lowersOf = async (
   { store, below }: OverlayParts,
-  commit: string,
-  signal: AbortSignal
+  { base, signal, progress }: TreeRequest
 ): Promise<HeldLowers & { serve?: () => Promise<ServedLower> }> =>
   "layers" in below
-    ? below.layers.ensure(commit, signal)
+    ? below.layers.ensure(base, { signal, progress })
     : {
         directory: path.join(store.directory, "cache"),
-        names: [await below.server.nameOf(commit)],
+        names: [await below.server.nameOf(base)],
         release: () => undefined,
-        serve: () => below.server.begin(commit)
+        serve: () => below.server.begin(base)
       }
 
 export const openOverlay = async (parts: OverlayParts, request: TreeRequest): Promise<OpenTree> => {
@@ -141,7 +139,7 @@ export const openOverlay = async (parts: OverlayParts, request: TreeRequest): Pr
   const { place, protect } = await prepare(store, request, wanted.isolated)
   const rootMode = store.rootMode(request.base)
   rootMode.catch(() => undefined)
-  const lowers = await lowersOf(parts, request.base, request.signal)
+  const lowers = await lowersOf(parts, request)
   const opened = inWork(store, id, async (work): Promise<OpenTree> => {
     const { mode } = await rootMode
     request.signal.throwIfAborted()
@@ -218,7 +216,7 @@ export const openCopy = async (
   return inWork(store, id, async (work) => {
     const tree = treeOf(work)
     const snapshot = path.join(work, "snapshot")
-    const made = await store.materialise(request.base, tree, id, request.signal)
+    const made = await store.materialise(request.base, tree, id, request)
     const inPlace = made.staysInPlace === true ? fromInput(tree) : undefined
     if (inPlace !== undefined && request.options.mountPath !== undefined) {
       throw refuse(

@@ -4,6 +4,7 @@
  * phase no count ever goes down, and none is above its total. Rules: W14.
  */
 import type { Progress } from "../WorkspaceProvider.ts"
+import type { MakingScope } from "./StorePort.ts"
 
 /** Milliseconds between two events of one phase: quicker than anybody reads, rarer than anybody feels. */
 const everyMs = 50
@@ -41,4 +42,35 @@ export class ProgressMeter {
     this.#sentAt = this.#now()
     this.#send(this.#last!)
   }
+}
+
+/**
+ * A call that may be watched. A listener that throws ends it, not what others wait for beside it: `work` is aborted, or what it made undone, and
+ * the call rejects with what was thrown.
+ */
+export const watched = async <A>(
+  { signal, progress: listener }: MakingScope,
+  work: (scope: MakingScope) => Promise<A>,
+  undo: (made: A) => Promise<void>
+): Promise<A> => {
+  if (listener === undefined) return work({ signal })
+  const stop = new AbortController()
+  const meter = new ProgressMeter(listener)
+  const telling = (tell: () => void): void => {
+    try {
+      if (!stop.signal.aborted) tell()
+    } catch (error) {
+      stop.abort(error)
+    }
+  }
+  try {
+    const progress = (step: Progress): void => telling(() => meter.report(step))
+    const made = await work({ signal: AbortSignal.any([signal, stop.signal]), progress })
+    telling(() => meter.end())
+    if (!stop.signal.aborted) return made
+    await undo(made)
+  } catch (error) {
+    if (!stop.signal.aborted) throw error
+  }
+  throw stop.signal.reason
 }

@@ -18,6 +18,7 @@ import { partOf } from "./Door.ts"
 import { OpenWorkspace } from "./OpenWorkspace.ts"
 import { beginsHere, endedHere } from "./OpenHere.ts"
 import { discardLeft, listLeft, newWorkspaceId, recoverLeft, sweepWork } from "./Recovery.ts"
+import { watched } from "./ProgressMeter.ts"
 import type { LowerServer } from "./ServedLower.ts"
 import { Sentinels } from "./Sentinels.ts"
 import { settle } from "./Settle.ts"
@@ -115,7 +116,11 @@ export const makeProjections = (parts: ProjectionParts): Projections => {
     const id = newWorkspaceId()
     beginsHere(id)
     try {
-      return await openAs({ id, branch: branch.id, base, project, options, at, signal }, projection)
+      return await watched(
+        { signal, progress: options.onProgress },
+        (scope) => openAs({ id, branch: branch.id, base, project, options, at, ...scope }, projection),
+        (opened) => opened.close()
+      )
     } catch (error) {
       endedHere(id)
       throw error

@@ -75,6 +75,8 @@ export interface MakeInput {
   /** The workspace that it is for; null for an export or a scratch tree. */
   readonly workspace: string | null
   readonly signal: AbortSignal
+  /** How many files, or entries, and bytes are there so far. Absent where nobody listens. */
+  readonly onProgress?: (files: number, bytes: number) => void
 }
 
 /** With what commands inside need beside the tree, for example the directory of the repository that a worktree belongs to. */

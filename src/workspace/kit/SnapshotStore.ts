@@ -25,11 +25,11 @@ import { refNotFound } from "./Refusals.ts"
 import type { BranchRow, CommitRow } from "./RefStore.ts"
 import { removeTree } from "./RemoveTree.ts"
 import { restoreMetadata } from "./Restore.ts"
-import type { Moved, Piece, Snapshot, SnapshotBackend } from "./SnapshotBackend.ts"
+import type { MakeInput, Moved, Piece, Snapshot, SnapshotBackend } from "./SnapshotBackend.ts"
 import type { SnapshotQuota } from "./SnapshotQuota.ts"
 import { SnapshotRefs } from "./SnapshotRefs.ts"
 import { openSnapshotIndex } from "./SnapshotSchema.ts"
-import type { MadeTree } from "./StorePort.ts"
+import type { MadeTree, MakingScope } from "./StorePort.ts"
 import type { TreeChange } from "./Tree.ts"
 import { type KeptContent } from "./TreeChanges.ts"
 import { sameTimes } from "./TreeCompare.ts"
@@ -232,21 +232,26 @@ export class SnapshotStore {
     }
   }
 
-  async make(ref: string, target: string, workspace: string | null, signal: AbortSignal): Promise<MadeTree> {
+  async make(ref: string, target: string, workspace: string | null, scope: MakingScope): Promise<MadeTree> {
+    const { signal, progress } = scope
     const commit = this.resolve(ref)
     const tree = await this.trees.read(commit.id)
-    const input = {
+    const telling = progress === undefined ? undefined : makingOf(tree, progress)
+    const input: MakeInput = {
       snapshot: { project: commit.project, commit: commit.id },
       target: fromInput(target),
       workspace,
-      signal
+      signal,
+      ...(telling === undefined ? {} : { onProgress: telling.step })
     }
+    telling?.step(0, 0)
     if ((await this.backend.isUntouched?.(input.snapshot)) === false) await this.#compareKept(commit, tree, signal)
     const made = await this.backend.make(input)
     if (this.backend.restores === "metadata") {
       await restoreMetadata(input.target, tree, this.backend.ownNames ?? [], signal)
     }
     await this.backend.settle?.(input)
+    telling?.all()
     crashPoint("kit.made")
     return made
   }
@@ -280,7 +285,7 @@ export class SnapshotStore {
   withTree<A>(ref: string, signal: AbortSignal, work: (tree: string, scratch: string) => Promise<A>): Promise<A> {
     return this.inScratch(async (scratch) => {
       const tree = path.join(scratch, "tree")
-      await this.make(ref, tree, null, signal)
+      await this.make(ref, tree, null, { signal })
       try {
         return await work(tree, scratch)
       } finally {
@@ -305,6 +310,14 @@ export class SnapshotStore {
     if (digester.end() !== entry.id) throw damagedContent(entry)
     return Uint8Array.from(Buffer.concat(wanted))
   }
+}
+
+/** Tells how far a tree is that is being made. */
+const makingOf = (tree: CommitTree, progress: (progress: Progress) => void) => {
+  const files = tree.entries.filter((entry) => entry.type === "file")
+  const total = { totalFiles: files.length, totalBytes: files.reduce((sum, { size }) => sum + size, 0) }
+  const step = (files: number, bytes: number): void => progress({ phase: "materialise", files, bytes, ...total })
+  return { step, all: () => step(total.totalFiles, total.totalBytes) }
 }
 
 /** What is told of a commit by whoever made it, or of an import. */

@@ -4,7 +4,7 @@
  * Rules: W8, W10, W12, W23, L10.
  */
 import type { Durability } from "../../sqlite/Database.ts"
-import type { Actor, Change, CheckpointOutcome, GrepMatch, SkippedEntries } from "../WorkspaceProvider.ts"
+import type { Actor, Change, CheckpointOutcome, GrepMatch, Progress, SkippedEntries } from "../WorkspaceProvider.ts"
 import type { BranchRow, CommitRow, Decider, WorkspaceRow } from "./RefStore.ts"
 import type { GrepTexts } from "./Questions.ts"
 import type { HarvestInput } from "./Harvest.ts"
@@ -57,6 +57,13 @@ export interface Reached {
   readonly access: "read" | "write"
 }
 
+/** A tree's part of an opening: who may end it, and who hears how far it is. */
+export interface MakingScope {
+  readonly signal: AbortSignal
+  /** Absent where nobody listens: telling may cost something. */
+  readonly progress?: ((progress: Progress) => void) | undefined
+}
+
 export interface StorePort {
   /** The provider's directory in the store, absolute. */
   readonly directory: string
@@ -77,7 +84,7 @@ export interface StorePort {
     commit: string,
     target: string,
     workspace: string | null,
-    signal: AbortSignal
+    scope: MakingScope
   ) => Promise<MadeTree>
   /** Takes away a tree that `materialise` made, where that is quicker than entry by entry; what it leaves is removed as ever. */
   readonly clear?: (target: string) => Promise<void>
