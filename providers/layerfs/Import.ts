@@ -42,7 +42,7 @@ export const importDirectory = async (context: ImportContext, input: ImportInput
   const began = Date.now()
   const memory = ImportMemory.open(context.cache, source, (commit) => context.refs.commit(commit) !== undefined)
   // For the scan and the readers alike: whatever lies at the path meanwhile, all of them work in the same directory.
-  const root = namesDescriptors ? openToWalk(source) : null
+  const root = namesDescriptors() ? openToWalk(source) : null
   const reading = new ImportReading(context, { path: source, root }, notes, check)
   let scanned: Scan
   try {

@@ -14,7 +14,10 @@ const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = fs.constants
 const throughDirectory = O_DIRECTORY | (process.platform === "linux" ? 0o10000000 : O_RDONLY)
 const directoryOnly = throughDirectory | O_NOFOLLOW
 
-export const namesDescriptors = process.platform === "linux" && fs.existsSync("/proc/self/fd")
+let named: boolean | undefined
+/** Looked for when it is first asked: importing this touches no file. */
+export const namesDescriptors = (): boolean =>
+  (named ??= process.platform === "linux" && fs.existsSync("/proc/self/fd"))
 
 /** A directory that a caller named, links on its way followed. */
 export const openRoot = (path: TreePath): number => fs.openSync(toBytes(path), O_RDONLY | O_DIRECTORY)
@@ -60,7 +63,7 @@ export class Descent {
 
   /** Of the directory `root`; its descriptor may be somebody else's, and stays open that long. Null: by paths. */
   constructor(root: TreePath, descriptor?: number | null) {
-    this.isFixed = namesDescriptors && descriptor !== null
+    this.isFixed = namesDescriptors() && descriptor !== null
     this.#own = this.isFixed && descriptor === undefined ? openToWalk(root) : undefined
     this.#root = this.isFixed ? `/proc/self/fd/${descriptor ?? this.#own!}` : root
     this.#at = this.#root
