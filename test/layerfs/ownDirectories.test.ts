@@ -1,9 +1,10 @@
 /** Directories that a workspace owns from the start, with hard links across them. */
-import { existsSync, mkdirSync } from "node:fs"
+import { once } from "node:events"
+import { existsSync, mkdirSync, readdirSync } from "node:fs"
 import { join } from "node:path"
-import { execFileSync } from "node:child_process"
-import { describe, expect, it } from "vitest"
-import { forkOf, providerOn, run, scratch, shell, treeAt, using, write } from "./projFixture.ts"
+import { execFileSync, spawn } from "node:child_process"
+import { describe, expect, it, vi } from "vitest"
+import { endedAtEnd, forkOf, ground, providerOn, run, scratch, shell, treeAt, using, write } from "./projFixture.ts"
 
 const odd = 'it\'s $(x) "q"\n`y`'
 const projections = ["overlay", ...(existsSync("/dev/fuse") ? (["lazy"] as const) : [])] as const
@@ -76,4 +77,41 @@ describe.each(projections)("%s", (projection) => {
       expect(await run(workspace.checkpoint())).toMatchObject({ outcome: "committed", linkSplit: [] })
     })
   })
+})
+
+it("W12 W23 C14 what was killed while it took its directories had no work in it: nothing of the base is missing in what is recovered", async () => {
+  const files = Object.fromEntries(Array.from({ length: 3000 }, (_, n) => [`own/d${n % 30}/f${n}`, String(n)]))
+  const { provider, store, commit } = await ground(files)
+  for (const end of ["recover", "discardLeft"] as const) {
+    const branch = await forkOf(provider, commit)
+    const victim = spawn(process.execPath, [join(import.meta.dirname, "projVictim.ts"), store, branch, "own"], {
+      stdio: "ignore"
+    })
+    endedAtEnd(victim)
+    const work = join(store, "layerfs/work")
+    const taking = () =>
+      readdirSync(work).flatMap((name) =>
+        existsSync(join(work, name, "owning")) ? [join(work, name, "upper")] : []
+      )[0]
+    await vi.waitUntil(() => existsSync(taking() ?? "") && readdirSync(taking()!).some((name) => name !== "own"), {
+      interval: 1,
+      timeout: 60_000
+    })
+    victim.kill("SIGKILL")
+    await once(victim, "exit")
+    const [left] = await run(provider.left)
+    expect(left).toMatchObject({ state: "interrupted", branch })
+    if (end === "discardLeft") await run(provider.discardLeft(left!.id, "not wanted"))
+    else {
+      const recovered = await run(provider.recover(left!.id))
+      expect(recovered.checkpoint).toMatchObject({ outcome: "unchanged", commit })
+      expect((await run(provider.branch(recovered.branch))).head).toBe(commit)
+    }
+    expect([await run(provider.left), readdirSync(work)]).toEqual([[], []])
+  }
+  const kept = await using(provider, await forkOf(provider, commit), { ownDirs: ["own"] }, async (workspace) => {
+    await shell(workspace, "mv own/d1 own/moved")
+    return workspace.id
+  })
+  expect((await run(provider.recover(kept))).checkpoint.outcome).toBe("committed")
 })

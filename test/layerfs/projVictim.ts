@@ -2,7 +2,7 @@
  * A process to be killed: opens a workspace, starts what should die with it, prints the pids, and waits. With `close` as third
  * argument it changes a file, commits, and closes: a crash point ends it on the way. With `keep` it closes without a commit, with
  * `discard` it drops the change. `evict` closes too, and keeps no cached layer;
- * `resident` waits too, with a resident shell, `lazy` on a base that is served; `exit` ends in such a workspace by process.exit().
+ * `own` takes the directory `own` for its own; `resident` waits too, with a resident shell, `lazy` on a base that is served; `exit` ends in such a workspace by process.exit().
  */
 import * as fs from "node:fs"
 import * as Effect from "effect/Effect"
@@ -35,7 +35,11 @@ await Effect.runPromise(
     Effect.gen(function* () {
       const provider = yield* makeLayerFs({ store: store!, ...(what === "evict" ? { cacheLimit: 0 } : {}) })
       const projection = what === "lazy" || what === "exit" ? "lazy" : "overlay"
-      const workspace = yield* provider.open(branch!, { projection, residentShell: what === "resident" })
+      const workspace = yield* provider.open(branch!, {
+        projection,
+        residentShell: what === "resident",
+        ownDirs: what === "own" ? ["own"] : []
+      })
       if (what === "exit") process.exit(3)
       if (what === "evict") return
       if (what === "close") {

@@ -93,7 +93,7 @@ export class OpenWorkspace {
     if (this.tree.holder === null || !isOverlaid(this.tree.projection)) return
     const { store } = this.#parts
     const linksBelow = async (below: readonly TreePath[]) => (await store.linksBelow?.(this.#head, below)) ?? []
-    await ownDirectories(this.tree.holder, this.#beneath, directories, this.tree.id, linksBelow, signal)
+    await ownDirectories(this.tree.holder, this.#beneath, directories, this.tree, linksBelow, signal)
   }
 
   #checkOpen(): void {

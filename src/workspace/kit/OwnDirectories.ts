@@ -1,12 +1,33 @@
 /**
  * Source directories that a workspace owns from the start: copied into the upper, so that rename(2) works on them.
- * Promise: the tree is the same before and after, to names, modes, links and times. Rules: C14, W22, L15; 04 "Projections".
+ * Promise: the tree is the same before and after, to names, modes, links and times; one that was cut in the middle is known as such: what
+ * lies in its upper is nobody's work. Rules: C14, W22, W23, L15; 04 "Projections".
  */
 import { spawn } from "node:child_process"
+import * as fs from "node:fs"
+import * as path from "node:path"
 import { isBelow, parent, toBytes, type TreePath } from "../../base/PathBytes.ts"
 import { FileSystemFailure } from "../WorkspaceError.ts"
 import type { Beneath } from "./Beneath.ts"
 import { finished, type Holder } from "./Holder.ts"
+import { syncDirectory } from "./StoreDirectory.ts"
+
+const markOf = (work: string): string => path.join(work, "owning")
+
+/**
+ * True of a workspace whose process was killed while it took its directories: nobody had it yet, and of a directory there may be less than
+ * the base has.
+ */
+export const isHalfOwned = (work: string): boolean => fs.existsSync(markOf(work))
+
+/** Durable both times: after a power cut, too, a half-owned upper must not pass for work, nor work for a half-owned upper. */
+const marked = async (work: string, take: () => Promise<void>): Promise<void> => {
+  fs.writeFileSync(markOf(work), "", { mode: 0o600 })
+  syncDirectory(work)
+  await take()
+  fs.rmSync(markOf(work))
+  syncDirectory(work)
+}
 
 /** The hard-link groups with a name below one of the directories, each with all of its names. */
 export type LinksBelow = (directories: readonly TreePath[]) => Promise<readonly (readonly TreePath[])[]>
@@ -51,14 +72,15 @@ const linking = (groups: readonly (readonly TreePath[])[], owned: readonly TreeP
 
 /**
  * Directories are named relative to the root; a trailing "/**" says the same. What is no directory there is passed over, as
- * a pattern that matches nothing. `id` names no entry of any tree. Rejects with FileSystemFailure,
+ * a pattern that matches nothing. `id` names no entry of any tree; `work` is
+ * the workspace's directory. Rejects with FileSystemFailure,
  * and with the reason of `signal`.
  */
 export const ownDirectories = async (
   holder: Holder,
   tree: Beneath,
   directories: readonly string[],
-  id: string,
+  { id, work }: { readonly id: string; readonly work: string },
   linksBelow: LinksBelow,
   signal: AbortSignal
 ): Promise<void> => {
@@ -77,14 +99,27 @@ export const ownDirectories = async (
   if (owned.length === 0) return
   const groups = await linksBelow(owned)
   signal.throwIfAborted()
+  const script = takingOver(tree, owned, groups, id)
+  await marked(work, () => runInside(holder, script, signal))
+}
+
+const takingOver = (
+  tree: Beneath,
+  owned: readonly TreePath[],
+  groups: readonly (readonly TreePath[])[],
+  id: string
+): readonly string[] => {
   const [copy, mark] = [word(`.coppice-own-${id}`), word(`.coppice-time-${id}`)]
-  const script = [
+  return [
     "set -e",
     `cd ${quoted(tree.mountPath)}`,
     ...owned.flatMap((directory) => copying(directory, copy, mark)),
     ...linking(groups, owned, mark),
     `rm -f ${mark}`
   ]
+}
+
+const runInside = async (holder: Holder, script: readonly string[], signal: AbortSignal): Promise<void> => {
   // Modes keep nobody out there: the user's own entries of mode 000 are copied too.
   const argv = [...holder.asMappedRoot(), "/bin/sh"]
   const child = spawn(argv[0]!, argv.slice(1), {

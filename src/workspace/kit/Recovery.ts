@@ -21,6 +21,7 @@ import { makerOf, removeWork, treeOf, workOf } from "./WorkDirectory.ts"
 import { isOpenHere } from "./OpenHere.ts"
 import { notIsolated, withoutProtection } from "./Isolation.ts"
 import { OpenWorkspace } from "./OpenWorkspace.ts"
+import { isHalfOwned } from "./OwnDirectories.ts"
 import { plainInside } from "./PlainInside.ts"
 import type { LayerCache } from "./LayerCache.ts"
 import type { LowerServer, ServedLower } from "./ServedLower.ts"
@@ -238,6 +239,20 @@ const recoverQuarantined = async (
   return { branch: branch.id, checkpoint: { outcome: "unchanged", commit, root: kept.root } }
 }
 
+/** Nobody had it yet: there is nothing but its base. */
+const recoverNothing = async (
+  store: StorePort,
+  { id, base }: WorkspaceRow
+): Promise<{ readonly branch: string; readonly checkpoint: CheckpointOutcome }> => {
+  const branch = await store.fork(base, `recovered-${id}`, `${id}.recovery-branch`)
+  const kept = await store.resolve(base)
+  if (kept === undefined)
+    throw new RefNotFound({ message: "The workspace's base is gone.", remedy: "Run verify.", ref: base })
+  await store.updateWorkspace(id, { state: "closed", note: `recovered to ${branch.id}` })
+  await removeWork(store, id)
+  return { branch: branch.id, checkpoint: { outcome: "unchanged", commit: base, root: kept.root } }
+}
+
 export const recoverLeft = (
   parts: RecoveryParts,
   id: string,
@@ -257,6 +272,7 @@ const recoverRow = async (
 ): Promise<{ readonly branch: string; readonly checkpoint: CheckpointOutcome }> => {
   const { id } = row
   if (row.quarantine !== undefined) return recoverQuarantined(parts.store, row, row.quarantine, options)
+  if (isHalfOwned(workOf(parts.store, id))) return recoverNothing(parts.store, row)
   const tree = await reopen(parts, row)
   crashPoint("recovery.mounted")
   try {
