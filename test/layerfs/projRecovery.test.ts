@@ -4,12 +4,24 @@ import { once } from "node:events"
 import * as fs from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, vi } from "vitest"
 import { openLayerStore } from "../../providers/layerfs/LayerStore.ts"
 import { currentIdentity } from "../../src/base/ProcessIdentity.ts"
 import type { WorkspaceRow } from "../../src/workspace/kit/RefStore.ts"
 import { removeTree } from "../../src/workspace/kit/RemoveTree.ts"
-import { committed, failure, forkOf, ground, holders, run, shell, treeAt, using, write } from "./projFixture.ts"
+import {
+  committed,
+  endedAtEnd,
+  failure,
+  forkOf,
+  ground,
+  holders,
+  run,
+  shell,
+  treeAt,
+  using,
+  write
+} from "./projFixture.ts"
 import { oneFile } from "../oneFile.ts"
 
 /** Rows of the workspaces, read and written beside the provider as another process would. */
@@ -308,3 +320,29 @@ describe("overlay", () => {
     expect(holders()).toEqual([])
   })
 })
+
+it("W12 W23 what a killed process left is listed and recovered where nobody reaps orphans, as under the first process of many containers", async () => {
+  const { provider, commit, store } = await ground({ a: "a" })
+  const branch = await forkOf(provider, commit)
+  const program = await oneFile(join(import.meta.dirname, "projVictim.ts"))
+  // A subreaper that never waits (prctl(2), PR_SET_CHILD_SUBREAPER): whatever ends below it stays as a zombie.
+  const idle = `import ctypes, subprocess, sys, time
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+subprocess.Popen(sys.argv[1:])
+time.sleep(1000)`
+  const reaper = spawn("python3", ["-c", idle, process.execPath, program, store, branch], {
+    stdio: ["ignore", "pipe", "inherit"]
+  })
+  endedAtEnd(reaper)
+  await once(reaper.stdout, "data")
+  const children = (): readonly number[] =>
+    fs.readFileSync(`/proc/${reaper.pid}/task/${reaper.pid}/children`, "utf8").trim().split(" ").map(Number)
+  const [victim] = children()
+  process.kill(victim!, "SIGKILL")
+  await vi.waitUntil(() => children().length > 1, { timeout: 60_000 })
+  const left = await run(provider.left)
+  expect(left).toMatchObject([{ state: "interrupted", branch }])
+  expect(children()).toContain(victim)
+  const recovered = await run(provider.recover(left[0]!.id))
+  expect(await treeAt(provider, recovered.branch)).toEqual({ a: "a", made: "inside\n" })
+}, 120_000)

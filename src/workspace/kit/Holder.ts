@@ -9,7 +9,7 @@ import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from "n
 import * as fs from "node:fs"
 import type { Socket } from "node:net"
 import { once } from "node:events"
-import { kernelRelease, startTimeOf, type Tools } from "./Machine.ts"
+import { hasEnded, kernelRelease, startTimeOf, type Tools } from "./Machine.ts"
 import { mounter } from "./Mounter.ts"
 import { servedOptions, servedType } from "./ServedMount.ts"
 
@@ -433,8 +433,8 @@ export const inspect = (root: string, pid: number): InsideProcess | undefined =>
     const open = stat.indexOf("(")
     const close = stat.lastIndexOf(")")
     const fields = stat.slice(close + 2).split(" ")
-    // A zombie has no work left to do; its reaper only has to look. One whose first thread alone has ended goes on.
-    if ((fields[0] === "Z" || fields[0] === "X") && Number(fields[17]) <= 1) return undefined
+    // Its reaper only has to look.
+    if (hasEnded(fields)) return undefined
     const status = fs.readFileSync(`${root}/${pid}/status`, "latin1")
     const depth = /^NSpid:(.*)$/m.exec(status)?.[1]?.trim().split(/\s+/).length ?? 1
     return { pid, startTime: fields[19] ?? "", parent: Number(fields[1]), command: stat.slice(open + 1, close), depth }

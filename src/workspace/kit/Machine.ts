@@ -86,12 +86,20 @@ export const bootId = (): string | null => {
   }
 }
 
-/** Start time of a process in clock ticks since boot: field 22 of its stat line (proc_pid_stat(5)). */
+/** By the fields of its stat line from the state on: a zombie has no work left to do. One whose first thread alone has ended goes on. */
+export const hasEnded = (fields: readonly string[]): boolean =>
+  (fields[0] === "Z" || fields[0] === "X") && Number(fields[17]) <= 1
+
+/**
+ * Start time of a process in clock ticks since boot: field 22 of its stat line (proc_pid_stat(5)). Null when it has ended, also one that
+ * nobody has reaped: the first process of many containers never does.
+ */
 export const startTimeOf = (pid: number): string | null => {
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, "latin1")
     // The command name stands in parentheses and may itself hold blanks and parentheses.
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? null
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+    return hasEnded(fields) ? null : (fields[19] ?? null)
   } catch {
     return null
   }
