@@ -8,6 +8,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { parseByteSize } from "../base/ByteSize.ts"
 import { errorFields } from "../base/CoppiceError.ts"
+import { didYouMean } from "../base/Nearest.ts"
 import { Authority } from "../governance/Authority.ts"
 import type { AuthorityModule } from "../governance/Module.ts"
 import { CommandHosts } from "../host/CommandHosts.ts"
@@ -104,7 +105,7 @@ const wrongOption = ({ preset, options, allowed, unused }: PresetParts): PresetO
       return new PresetOptionsError({
         option,
         message: `The preset ${preset} has no option called ${option}.`,
-        remedy: `Remove it, or use one of ${Object.keys(allowed).join(", ")}.`
+        remedy: didYouMean(option, Object.keys(allowed), "Remove it, or use")
       })
     }
     const { fits, remedy } = fittingOf(values)

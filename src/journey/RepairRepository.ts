@@ -9,6 +9,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { sha256 } from "../base/Digest.ts"
 import { realPathOf } from "../base/RealPath.ts"
+import { didYouMean } from "../base/Nearest.ts"
 import { CommandHosts, type CommandLine } from "../host/CommandHosts.ts"
 import { publicOr } from "../governance/index.ts"
 import type { Host } from "../host/Host.ts"
@@ -140,7 +141,7 @@ export const repairRepository = (options: RepairRepositoryOptions) =>
   Effect.gen(function* () {
     const unknown = Object.keys(options).find((name) => !known.has(name))
     if (unknown !== undefined) {
-      return yield* wrong(unknown, `There is no option called ${unknown}.`, `Use ${[...known].join(", ")}.`)
+      return yield* wrong(unknown, `There is no option called ${unknown}.`, didYouMean(unknown, known, "Use"))
     }
     const attempts = yield* attemptsOf(options)
     if (!isLine(options.verify)) {

@@ -147,11 +147,15 @@ export class ImportRefused extends Schema.TaggedError<ImportRefused>()("ImportRe
   path: Schema.String
 }) {}
 
-/** An argument that is of another kind than the call takes, or that nothing could be done with: `argument` names it. Nothing was done. */
+/**
+ * An argument that is `missing`, of another `kind` than the call takes, of a `value` that nothing could be done with, or `unknown` to the call:
+ * `argument` names it. Nothing was done.
+ */
 export class ArgumentInvalid extends Schema.TaggedError<ArgumentInvalid>()("ArgumentInvalid", {
   ...errorFields("ARGUMENT_INVALID"),
   call: Schema.String,
-  argument: Schema.String
+  argument: Schema.String,
+  problem: Schema.Literals(["missing", "kind", "value", "unknown"])
 }) {}
 
 /** What was asked about the history cannot be meant: `field` names the part of the question. Nothing was read. */

@@ -325,3 +325,54 @@ it("V3 W4 W17 an option that no call knows, or that nothing could be done with, 
   }
   for (const [call, argument] of calls) expect(await refused(call)).toMatchObject({ _tag: "ArgumentInvalid", argument })
 })
+
+/** The typed error that a call ends with. */
+const failed = (call: Effect.Effect<unknown, unknown>): Promise<unknown> => Effect.runPromise(Effect.flip(call))
+
+it("V3 W4 a refused argument says whether it is missing, of another kind, of a useless value or unknown, and a misspelt one names the one that was meant", async () => {
+  const { fs, branch } = await seeded()
+  const any = (value: unknown): never => value as never
+  const calls: (readonly [call: Effect.Effect<unknown, unknown, Scope.Scope>, problem: string, argument: string])[] = [
+    [fs.open(any(undefined)), "missing", "branch"],
+    [fs.importDirectory(any(undefined)), "missing", "options"],
+    [fs.importDirectory(any({})), "missing", "source"],
+    [fs.reset(branch, any({ to: branch })), "missing", "expectedHead"],
+    [fs.pin("key", any(undefined)), "missing", "ref"],
+    [fs.open(any(7)), "kind", "branch"],
+    [fs.open(branch, any(7)), "kind", "options"],
+    [fs.open(branch, any({ hide: "/a" })), "kind", "hide"],
+    [fs.open(branch, any({ hide: ["/a", 7] })), "kind", "hide"],
+    [fs.open(branch, any({ projection: 7 })), "kind", "projection"],
+    [fs.open(branch, any({ actor: { call: 7 } })), "kind", "actor"],
+    [fs.execOn(branch, ["true"], any({ env: { A: 7 } })), "kind", "env"],
+    [fs.importDirectory(any({ source: null })), "kind", "source"],
+    [fs.importDirectory({ source: "" }), "value", "source"],
+    [fs.open(branch, { hide: ["/a", "b"] }), "value", "hide"],
+    [fs.open(branch, any({ projection: "overlai" })), "value", "projection"],
+    [fs.open(branch, any({ isolation: { network: "lan" } })), "value", "isolation"],
+    [fs.execOn(branch, ["true"], { env: { "A=": "x" } }), "value", "env"],
+    [fs.compact({ maxMs: Number.NaN }), "value", "maxMs"],
+    [fs.pin("", branch), "value", "key"],
+    [fs.open(branch, any({ color: true })), "unknown", "color"]
+  ]
+  for (const [call, problem, argument] of calls) {
+    const error = await failed(Effect.scoped(call))
+    expect(error, argument).toMatchObject({ _tag: "ArgumentInvalid", argument, problem })
+    expect((error as Error).message).toContain(`\`${argument}\``)
+  }
+  const misspelt: (readonly [Effect.Effect<unknown, unknown, Scope.Scope>, string])[] = [
+    [fs.open(branch, any({ isolaton: "default" })), "isolation"],
+    [fs.open(branch, any({ readonlyPaths: [] })), "readOnlyPaths"],
+    [fs.open(branch, any({ projektoin: "copy" })), "projection"],
+    [fs.execOn(branch, ["true"], any({ timeLimit: 1 })), "timeLimitMs"],
+    [fs.applyTo(branch, [], any({ messgae: "x" })), "message"]
+  ]
+  for (const [call, meant] of misspelt) {
+    expect(await failed(Effect.scoped(call))).toMatchObject({
+      problem: "unknown",
+      remedy: `Did you mean \`${meant}\`? Nothing was done.`
+    })
+  }
+  const far = (await failed(Effect.scoped(fs.fork(branch, any({ color: true }))))) as { readonly remedy: string }
+  expect(far.remedy).toBe("Leave it out, or give one of name, operationId. Nothing was done.")
+})

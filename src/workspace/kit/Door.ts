@@ -1,6 +1,6 @@
 /**
  * The provider's door: looks at the arguments of every call before anything of it begins, because plain JavaScript passes anything.
- * Promise: what is of another kind than the contract says is a typed error that names the argument, and nothing was done; what gets past
+ * Promise: what is of another kind than the contract says is a typed error that names the argument and what is wrong with it, and nothing was done; what gets past
  * it can be sent to the worker. What an argument means (a ref that exists, a mode, a range) is for the call; what no machine could do with it
  * (a variable without a name, a spill into no directory) is for the door. Rules: V3, W3, W4.
  */
@@ -9,6 +9,7 @@ import { types } from "node:util"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { CoppiceError } from "../../base/CoppiceError.ts"
+import { didYouMean } from "../../base/Nearest.ts"
 import { Candidate } from "../Candidate.ts"
 import { ArgumentInvalid, type QueryInvalid } from "../WorkspaceError.ts"
 import type { Workspace, WorkspaceProvider } from "../WorkspaceProvider.ts"
@@ -17,76 +18,87 @@ import { pathError } from "./Lookup.ts"
 import { attempt, isDetached, isOperation } from "./OperationCheck.ts"
 import { compileGlob } from "./Glob.ts"
 
-type Fits = (value: unknown) => boolean
-/** What is wrong with a value, by the name of the argument or option; else the value that the call gets. */
-type Look = (value: unknown) => { readonly wrong: string } | { readonly value: unknown }
+interface Fits {
+  (value: unknown): boolean
+  /** True for what is at least of the right kind. Absent where that says it all. */
+  readonly kind?: (value: unknown) => boolean
+}
+/** A value of a kind, and more than that. */
+const within = (kind: (value: unknown) => boolean, fits: (value: never) => boolean): Fits =>
+  Object.assign((value: unknown) => kind(value) && fits(value as never), { kind })
+const kindOf = (fits: Fits): ((value: unknown) => boolean) => fits.kind ?? fits
+/** `fits` made of others the same way as its `kind` is. */
+const madeOf = (make: (part: (fits: Fits) => (value: unknown) => boolean) => (value: unknown) => boolean): Fits =>
+  Object.assign(
+    make((fits) => fits),
+    { kind: make(kindOf) }
+  )
 
-const isBytes: Fits = (value) => ArrayBuffer.isView(value) && !isDetached(value)
+interface Wrong {
+  readonly argument: string
+  readonly problem: ArgumentInvalid["problem"]
+  /** What the call takes instead of one that is unknown. */
+  readonly known?: readonly string[]
+}
+/** What is wrong with a value; else the value that the call gets. */
+type Look = (value: unknown) => { readonly wrong: Wrong } | { readonly value: unknown }
+
+const isBytes = within(ArrayBuffer.isView, (value: ArrayBufferView) => !isDetached(value))
 const isInput: Fits = (value) => isText(value) || types.isUint8Array(value)
 /** A path of the machine: no name of it can hold a NUL. None at all is no place: a setting left empty must not mean where the caller stands. */
-const isPlace: Fits = (value) =>
-  isText(value)
-    ? value !== "" && !value.includes("\0")
-    : types.isUint8Array(value) && value.length > 0 && !value.includes(0)
-const isPlaceText: Fits = (value) => isText(value) && !value.includes("\0")
+const isPlace = within(
+  isInput,
+  (value: string | Uint8Array) => value.length > 0 && !(isText(value) ? value.includes("\0") : value.includes(0))
+)
+const isPlaceText = within(isText, (value: string) => !value.includes("\0"))
 /** Absolute, as the machine means it: against which directory would a relative one of an agent's workspace be meant? */
-const isAbsolute: Fits = (value) => isText(value) && value.startsWith("/") && !value.includes("\0")
+const isAbsolute = within(isText, (value: string) => value.startsWith("/") && !value.includes("\0"))
 /** Of the tree: relative to its root, and not out of it. */
-const isBelow: Fits = (value) =>
-  isText(value) && !value.startsWith("/") && !value.includes("\0") && !value.split("/").includes("..")
-const isDirectory: Fits = (value) => {
-  try {
-    return isText(value) && statSync(value).isDirectory()
-  } catch {
-    return false
-  }
-}
+const isBelow = within(
+  isText,
+  (value: string) => !value.startsWith("/") && !value.includes("\0") && !value.split("/").includes("..")
+)
+const isDirectory = within(isText, (value: string) => attempt(() => statSync(value).isDirectory()) === true)
 /** What execve(2) can tell a program from a value. */
-const isVariable: Fits = (value) => isText(value) && value !== "" && !/[=\0]/.test(value)
+const isVariable = within(isText, (value: string) => value !== "" && !/[=\0]/.test(value))
 const isAnything: Fits = () => true
 const isFlag: Fits = (value) => typeof value === "boolean"
-const isNumber: Fits = (value) => typeof value === "number" && !Number.isNaN(value)
-const isBound: Fits = (value) => typeof value === "number" && value >= 0
+const isAnyNumber: Fits = (value) => typeof value === "number"
+const isNumber = within(isAnyNumber, (value: number) => !Number.isNaN(value))
+const isBound = within(isAnyNumber, (value: number) => value >= 0)
 const isFunction: Fits = (value) => typeof value === "function"
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
-const maybe =
-  (fits: Fits): Fits =>
-  (value) =>
-    value === undefined || fits(value)
-const either =
-  (...all: readonly Fits[]): Fits =>
-  (value) =>
-    all.some((fits) => fits(value))
-const listOf =
-  (fits: Fits): Fits =>
-  (value) =>
-    Array.isArray(value) && Array.from(value as readonly unknown[]).every(fits)
+const maybe = (fits: Fits): Fits => madeOf((part) => (value) => value === undefined || part(fits)(value))
+const either = (...all: readonly Fits[]): Fits => madeOf((part) => (value) => all.some((fits) => part(fits)(value)))
+const listOf = (fits: Fits): Fits =>
+  madeOf(
+    (part) => (value) => Array.isArray(value) && Array.from(value as readonly unknown[]).every((one) => part(fits)(one))
+  )
 /** An object of nothing but its fields. */
-const recordOf =
-  (fits: Fits): Fits =>
-  (value) => {
+const recordOf = (fits: Fits): Fits =>
+  madeOf((part) => (value) => {
     if (!isObject(value)) return false
     const above = Object.getPrototypeOf(value) as object | null
-    return (above === null || Object.getPrototypeOf(above) === null) && Object.values(value).every(fits)
-  }
-const isEnvironment: Fits = (value) => recordOf(isText)(value) && Object.keys(value as object).every(isVariable)
-const oneOf =
-  (...values: readonly unknown[]): Fits =>
-  (value) =>
-    values.includes(value)
-const isGlob: Fits = (value) => {
-  try {
-    return isText(value) && compileGlob(value) !== undefined
-  } catch {
-    return false
-  }
-}
+    const isPlain = above === null || Object.getPrototypeOf(above) === null
+    return isPlain && Object.values(value).every((one) => part(fits)(one))
+  })
+const isEnvironment = within(recordOf(isText), (value: object) => Object.keys(value).every((name) => isVariable(name)))
+const oneOf = (...values: readonly unknown[]): Fits =>
+  within(
+    (value) => values.some((one) => typeof one === typeof value),
+    (value) => values.includes(value)
+  )
+const isGlob = within(isText, (value: string) => attempt(() => compileGlob(value)) !== undefined)
+
+/** What cannot even be looked at (a getter or proxy that throws) is of no kind. */
+const problemOf = (fits: Fits, value: unknown): Wrong["problem"] =>
+  value === undefined ? "missing" : attempt(() => kindOf(fits)(value)) === true ? "value" : "kind"
 
 const is =
   (name: string, fits: Fits): Look =>
   (value) =>
-    attempt(() => fits(value)) === true ? { value } : { wrong: name }
+    attempt(() => fits(value)) === true ? { value } : { wrong: { argument: name, problem: problemOf(fits, value) } }
 /** An option that nobody knows is a typing error: what it was meant to ask for would be missing in silence. */
 const unknown = (
   fields: Readonly<Record<string, Fits>>,
@@ -99,19 +111,21 @@ const unknown = (
 const given =
   (fields: Readonly<Record<string, Fits>>): Look =>
   (value) => {
-    if (attempt(() => isObject(value)) !== true) return { wrong: "options" }
+    if (attempt(() => isObject(value)) !== true)
+      return { wrong: { argument: "options", problem: problemOf(isObject, value) } }
     const from = value as Readonly<Record<string, unknown>>
     const taken: Record<string, unknown> = {}
     for (const [field, fits] of Object.entries(fields)) {
-      const isFit = attempt(() => {
-        const one = from[field]
-        if (one !== undefined) taken[field] = one
-        return fits(one)
-      })
-      if (isFit !== true) return { wrong: field }
+      const read = attempt(() => ({ one: from[field] }))
+      if (read === undefined) return { wrong: { argument: field, problem: "kind" } }
+      const looked = is(field, fits)(read.one)
+      if ("wrong" in looked) return looked
+      if (read.one !== undefined) taken[field] = read.one
     }
-    const more = attempt(() => ({ unknown: unknown(fields, from) })) ?? { unknown: "options" }
-    return more.unknown === undefined ? { value: taken } : { wrong: more.unknown }
+    const more = attempt(() => ({ unknown: unknown(fields, from) }))
+    if (more === undefined) return { wrong: { argument: "options", problem: "kind" } }
+    if (more.unknown === undefined) return { value: taken }
+    return { wrong: { argument: more.unknown, problem: "unknown", known: Object.keys(fields) } }
   }
 const options =
   (fields: Readonly<Record<string, Fits>>): Look =>
@@ -130,7 +144,7 @@ const exec = {
   ...spawn,
   passEnv: maybe(listOf(isVariable)),
   stdin: maybe(either(isText, isBytes)),
-  timeLimitMs: maybe((value) => typeof value === "number"),
+  timeLimitMs: maybe(isAnyNumber),
   onOutput: maybe(isFunction),
   endProcesses: maybe(isFlag),
   spillDirectory: maybe(isDirectory),
@@ -147,18 +161,20 @@ const open = {
   isolation: maybe(
     either(
       oneOf("default", "off"),
-      (value) => isObject(value) && "value" in given({ network: maybe(oneOf("host", "none")) })(value)
+      within(isObject, (value: object) => "value" in given({ network: maybe(oneOf("host", "none")) })(value))
     )
   ),
   residentShell: maybe(isFlag),
   ...actor,
   guard: maybe(Effect.isEffect),
   as: maybe(
-    (value) =>
-      isObject(value) &&
-      isCandidate(value["candidate"]) &&
-      maybe(isText)(value["environment"]) &&
-      maybe(isText)(value["allowEnvironment"])
+    within(
+      isObject,
+      (value: Readonly<Record<string, unknown>>) =>
+        isCandidate(value["candidate"]) &&
+        maybe(isText)(value["environment"]) &&
+        maybe(isText)(value["allowEnvironment"])
+    )
   ),
   ...watched
 }
@@ -196,7 +212,13 @@ const providerCalls: Readonly<Partial<Record<keyof WorkspaceProvider, readonly L
   applyTo: [branch, is("operations", listOf(isOperation)), options(commit)],
   execOn: [branch, command, options({ ...exec, ...commit, ...open })],
   candidate: [ref, given({ environment: isText, parent: either(isText, oneOf(null)) })],
-  pin: [is("key", (value) => isText(value) && value !== ""), ref],
+  pin: [
+    is(
+      "key",
+      within(isText, (value: string) => value !== "")
+    ),
+    ref
+  ],
   unpin: [is("key", isText)],
   findOperation: [is("operationId", isText)],
   exportDirectory: [ref, is("target", isPlace), options(watched)],
@@ -250,17 +272,26 @@ const remedies: Readonly<Record<string, string>> = {
   key: "Give a text that is not empty."
 }
 
+const messages: Readonly<Record<Wrong["problem"], (call: string, argument: string) => string>> = {
+  missing: (call, argument) => `${call}: the argument \`${argument}\` is missing.`,
+  kind: (call, argument) => `${call}: the argument \`${argument}\` is of another kind than the call takes.`,
+  value: (call, argument) => `${call}: the argument \`${argument}\` has a value that the call cannot take.`,
+  unknown: (call, argument) => `${call} takes no argument \`${argument}\`.`
+}
+
+const remedyOf = ({ argument, problem, known = [] }: Wrong): string => {
+  if (problem === "unknown") return didYouMean(argument, known, "Leave it out, or give")
+  return Object.hasOwn(remedies, argument) ? remedies[argument]! : "Give it as the declaration of the call says."
+}
+
 /** The error that the room has for such an argument. */
-const refusal = (call: string, argument: string): CoppiceError => {
+const refusal = (call: string, wrong: Wrong): CoppiceError => {
+  const { argument, problem } = wrong
   const field = questions.has(call) && Object.hasOwn(parts, argument) ? parts[argument] : undefined
   if (field !== undefined) return invalid(field)
   if (argument === "path" || argument === "operations") return pathError("invalid", "")
-  return new ArgumentInvalid({
-    message: `${call}: the argument \`${argument}\` is missing, of another kind or value, or no argument of this call.`,
-    remedy: `${Object.hasOwn(remedies, argument) ? remedies[argument] : "Give it as the declaration of the call says."} Nothing was done.`,
-    call,
-    argument
-  })
+  const message = messages[problem](call, argument)
+  return new ArgumentInvalid({ message, remedy: `${remedyOf(wrong)} Nothing was done.`, call, argument, problem })
 }
 
 type Call = (...args: readonly unknown[]) => Effect.Effect<unknown, unknown, unknown>
