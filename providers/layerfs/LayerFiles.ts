@@ -1,11 +1,11 @@
 /**
  * Layers as they lie in the cache: a directory, and beside it the mark that says it is whole and what it stands on.
- * Promise: a directory with a mark of this boot is whole and is never written again; it is made under another name and renamed into
+ * Promise: a directory with a mark of this boot and of this cache is whole and is never written again; it is made under another name and renamed into
  * place, its mark first; what a process that is gone had begun is removed. A name stands for one view for ever: two processes that
  * make it at once make the same. Rules: L10, W12, C20.
  */
 import { createHash } from "node:crypto"
-import { existsSync, readFileSync, rmSync, utimesSync } from "node:fs"
+import { existsSync, readFileSync, rmSync, statSync, utimesSync } from "node:fs"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { crashPoint } from "../../src/base/CrashPoint.ts"
@@ -18,6 +18,8 @@ import { few, isAsSampled, type Sample, sampleOf, type WholeLook } from "./Layer
 
 export interface Mark {
   readonly boot: string | null
+  /** The cache directory that it was made in: in a copy of a store, what came with it is not to be told by it. Absent in marks of older versions. */
+  readonly cache?: string
   /** The layers below this one, top first. */
   readonly below: readonly string[]
   /** The commit that the layer shows with those below. Absent in marks of older versions. */
@@ -73,10 +75,17 @@ export class LayerFiles {
   mark(name: string): Mark | undefined {
     try {
       const mark = JSON.parse(readFileSync(this.markAt(name), "utf8")) as Mark
-      return mark.boot === this.#boot && existsSync(this.at(name)) ? mark : undefined
+      const isOfHere = mark.boot === this.#boot && (mark.cache === undefined || mark.cache === this.#identity())
+      return isOfHere && existsSync(this.at(name)) ? mark : undefined
     } catch {
       return undefined
     }
+  }
+
+  /** Stays when the store is moved, and is another one in a copy. Looked at each time: the directory may be removed and made anew. */
+  #identity(): string {
+    const { dev, ino } = statSync(this.cache, { bigint: true })
+    return `${dev} ${ino}`
   }
 
   /** The commit that a layer was made for, whatever has become of the layer since. */
@@ -169,10 +178,12 @@ export class LayerFiles {
     content: string,
     adopted?: WholeLook
   ): Promise<void> {
+    await fs.mkdir(path.dirname(this.at(name)), { recursive: true, mode: 0o700 })
     const isSmallUpper = adopted !== undefined && adopted.entries <= few
     const whole = isSmallUpper ? { whole: adopted.digest } : { all: adopted ?? (await this.#look(content)) }
     await this.#putMark(name, {
       boot: this.#boot,
+      cache: this.#identity(),
       below,
       of,
       maker: currentIdentity(),

@@ -1,10 +1,12 @@
 /** A cached layer that somebody edits behind the store's back. */
+import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import { expect, it } from "vitest"
 import { childOf } from "../../src/workspace/kit/Holder.ts"
-import { committed, failure, forkOf, ground, holders, run, shell, treeAt, using } from "./projFixture.ts"
+import type { WorkspaceProvider } from "../../src/workspace/WorkspaceProvider.ts"
+import { committed, failure, forkOf, ground, holders, providerOn, run, shell, treeAt, using } from "./projFixture.ts"
 
 const layerOf = (store: string, kind: "base" | "delta"): string => {
   const at = join(store, "layerfs/cache", kind)
@@ -41,6 +43,35 @@ it.each(Object.entries(edits))(
     edit(layerOf(store, "delta"))
     expect(await look(head)).toBe(delta)
     expect(await look(commit)).toBe(base)
+  }
+)
+
+it.each(Object.entries(edits))(
+  "L10 W7 a copy of a store, made while it is open, trusts no layer that came with it: %s in one is seen by nobody",
+  async (_, edit) => {
+    const { provider, commit, store, root } = await ground({ f: "file", "d/g": "g" })
+    const look = (of: WorkspaceProvider, branch: string): Promise<string> =>
+      using(of, branch, { projection: "overlay" }, (workspace) =>
+        shell(workspace, "find . -type f | sort; cat f d/g; stat -c %a f")
+      )
+    const branch = await forkOf(provider, commit)
+    const head = await using(provider, branch, { projection: "overlay" }, async (workspace) => {
+      await shell(workspace, "echo new > f; mkdir -p d; echo more > d/g")
+      return committed(workspace)
+    })
+    const both = [await look(provider, await forkOf(provider, commit)), await look(provider, branch)]
+    const copy = join(root, "copy")
+    execFileSync("cp", ["-a", store, copy])
+    for (const kind of ["base", "delta"] as const) edit(layerOf(copy, kind))
+    const other = await providerOn(copy)
+    expect([await look(other, await forkOf(other, commit)), await look(other, branch)]).toEqual(both)
+    expect((await run(other.branch(branch))).head).toBe(head)
+    fs.renameSync(store, join(root, "moved"))
+    const moved = await providerOn(join(root, "moved"))
+    const bases = () => fs.readdirSync(join(root, "moved/layerfs/cache/base"))
+    const before = bases()
+    expect([await look(moved, await forkOf(moved, commit)), await look(moved, branch)]).toEqual(both)
+    expect(bases()).toEqual(before)
   }
 )
 
