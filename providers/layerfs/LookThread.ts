@@ -5,6 +5,7 @@
  */
 import { type MessagePort, Worker } from "node:worker_threads"
 import { decodeError, encodeError } from "../../src/workspace/kit/ErrorTransfer.ts"
+import { FileSystemFailure } from "../../src/workspace/WorkspaceError.ts"
 import { type WholeLook, wholeLook } from "./LayerSample.ts"
 import { workerUrl } from "./WorkerUrl.ts"
 
@@ -23,6 +24,16 @@ export const serveLook = (port: MessagePort, { directory }: LookSetup): void => 
     port.postMessage({ error: encodeError(error) } satisfies Message, [])
   }
 }
+
+const isLackOfMemory = ({ code }: NodeJS.ErrnoException): boolean =>
+  code === "ERR_WORKER_OUT_OF_MEMORY" || code === "ERR_WORKER_INIT_FAILED"
+
+const endedEarly = (): FileSystemFailure =>
+  new FileSystemFailure({
+    message: "The thread that looks at a cached layer ended before it was through.",
+    remedy: "Give the process more memory or end what takes it, then repeat the call; nothing was committed or lost.",
+    syscallCode: "ENOMEM"
+  })
 
 export class LookThread {
   #last: Promise<unknown> = Promise.resolve()
@@ -47,8 +58,8 @@ export class LookThread {
     this.#worker = worker
     try {
       return await new Promise<WholeLook>((resolve, reject) => {
-        worker.on("error", reject)
-        worker.on("exit", () => reject(new Error("The thread that looks at a layer ended early")))
+        worker.on("error", (error: NodeJS.ErrnoException) => reject(isLackOfMemory(error) ? endedEarly() : error))
+        worker.on("exit", () => reject(endedEarly()))
         worker.on("message", (message: Message) =>
           "error" in message ? reject(decodeError(message.error)) : resolve(message.look)
         )

@@ -2,6 +2,7 @@
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import { join } from "node:path"
+import type { Worker } from "node:worker_threads"
 import * as Effect from "effect/Effect"
 import { expect, it } from "vitest"
 import { childOf } from "../../src/workspace/kit/Holder.ts"
@@ -127,3 +128,35 @@ it.each([30, 2000])(
     expect((await run(provider.verify())).ok).toBe(true)
   }
 )
+
+it("L10 W10 K3 a look whose thread is ended commits nothing and says what to do; the next call looks again", async () => {
+  const { provider, commit, store } = await ground(
+    Object.fromEntries(Array.from({ length: 1500 }, (_, n) => [`f${n}`, ""]))
+  )
+  const branch = await forkOf(provider, commit)
+  // Also one that ran out of memory ends without a word of its own.
+  const end = (worker: Worker): void => void worker.terminate()
+  const typed = {
+    _tag: "FileSystemFailure",
+    message: expect.stringContaining("thread"),
+    remedy: expect.stringContaining("memory")
+  }
+  const open = provider.open(branch, { projection: "overlay" })
+  process.on("worker", end)
+  try {
+    expect(await failure(Effect.scoped(open))).toMatchObject(typed)
+    process.off("worker", end)
+    await run(Effect.scoped(open))
+    const other = await providerOn(store)
+    process.on("worker", end)
+    await using(other, branch, { projection: "overlay" }, async (workspace) => {
+      await shell(workspace, "echo new > new")
+      expect(await failure(workspace.checkpoint())).toMatchObject(typed)
+      expect((await run(other.branch(branch))).head).toBe(commit)
+      process.off("worker", end)
+      await committed(workspace)
+    })
+  } finally {
+    process.off("worker", end)
+  }
+})
