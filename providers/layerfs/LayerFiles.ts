@@ -34,6 +34,22 @@ export interface Mark {
   readonly all?: WholeLook
 }
 
+const isText = (value: unknown): value is string => typeof value === "string"
+const isList = (value: unknown, fits: (one: unknown) => boolean): boolean => Array.isArray(value) && value.every(fits)
+
+/** One of another shape (of a version to come, or written by somebody else) says nothing. */
+const isMark = (value: unknown): value is Mark => {
+  if (typeof value !== "object" || value === null) return false
+  const { below, of, cache, whole, sample, all } = value as Readonly<Record<string, unknown>>
+  const { entries, digest } = (all ?? {}) as Readonly<Record<string, unknown>>
+  return (
+    isList(below, isText) &&
+    [of, cache, whole].every((text) => text === undefined || isText(text)) &&
+    (sample === undefined || isList(sample, (pair) => isList(pair, isText))) &&
+    (all === undefined || (typeof entries === "number" && isText(digest)))
+  )
+}
+
 const kinds = ["base", "delta"] as const
 
 /** A whole tree. 128 bits of each digest keep the mount options short; the cache is checked against nothing but its own marks. */
@@ -74,7 +90,8 @@ export class LayerFiles {
 
   mark(name: string): Mark | undefined {
     try {
-      const mark = JSON.parse(readFileSync(this.markAt(name), "utf8")) as Mark
+      const mark: unknown = JSON.parse(readFileSync(this.markAt(name), "utf8"))
+      if (!isMark(mark)) return undefined
       const isOfHere = mark.boot === this.#boot && (mark.cache === undefined || mark.cache === this.#identity())
       return isOfHere && existsSync(this.at(name)) ? mark : undefined
     } catch {

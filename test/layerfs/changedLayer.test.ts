@@ -129,6 +129,36 @@ it.each([30, 2000])(
   }
 )
 
+it("L10 K3 a mark that is cut short or of another shape says nothing: its layer is made anew", async () => {
+  const { provider, commit, store } = await ground({ f: "file", g: "g" })
+  const look = async (): Promise<string> =>
+    using(provider, await forkOf(provider, commit), { projection: "overlay" }, (workspace) =>
+      shell(workspace, "cat f g")
+    )
+  await look()
+  const at = `${layerOf(store, "base")}.ok`
+  const mark = JSON.parse(fs.readFileSync(at, "utf8")) as object
+  const wrong: readonly unknown[] = [
+    null,
+    7,
+    { below: "x" },
+    { below: [7] },
+    { sample: 7 },
+    { sample: [7] },
+    { all: null },
+    { all: 7 },
+    { all: { entries: "2", digest: "x" } },
+    { whole: {} },
+    { of: {} }
+  ].map((change) => (typeof change === "object" && change !== null ? { ...mark, ...change } : change))
+  for (const text of ["", "{", "\0", ...wrong.map((one) => JSON.stringify(one))]) {
+    fs.writeFileSync(at, text)
+    fs.writeFileSync(join(layerOf(store, "base"), "f"), "evil")
+    expect(await look(), text).toBe("fileg")
+    expect((await run(provider.verify())).changedLayers, text).toEqual([])
+  }
+})
+
 it("L10 W10 K3 a look whose thread is ended commits nothing and says what to do; the next call looks again", async () => {
   const { provider, commit, store } = await ground(
     Object.fromEntries(Array.from({ length: 1500 }, (_, n) => [`f${n}`, ""]))
