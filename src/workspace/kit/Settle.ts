@@ -16,6 +16,17 @@ const remedyOf = (code: string): string => {
     case "EMFILE":
     case "ENFILE":
       return "Raise the limit of open files, or close workspaces."
+    case "EROFS":
+      return "Mount the file system that holds the store read-write, then repeat the call."
+    case "EACCES":
+    case "EPERM":
+      return "Give the store's directories, and what the call names, back to this user, then repeat the call."
+    case "EIO":
+      return "Check the disk that holds the store: it reports an error. Then repeat the call."
+    case "ENOENT":
+    case "ENOTDIR":
+    case "EEXIST":
+      return "Somebody else has removed or replaced something that was in use. Where it was of the store: open the store again, then repeat the call."
     default:
       return "Look the code up in errno(3); the files are as the last successful call left them."
   }
