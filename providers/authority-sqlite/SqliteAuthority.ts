@@ -8,6 +8,9 @@ import { type CoppiceError, isCoppiceError } from "../../src/base/CoppiceError.t
 import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { faultPoint } from "../../src/base/FaultPoint.ts"
 import { canonicalJson, type Json, sha256 } from "../../src/base/Digest.ts"
+import { isAliveIn, showLife } from "../../src/base/LifeSign.ts"
+import { isAlive } from "../../src/base/ProcessIdentity.ts"
+import type { ProcessIdentity } from "../../src/base/Spawn.ts"
 import { isWhole } from "../../src/base/WholeText.ts"
 import { newId, newToken } from "../../src/base/Id.ts"
 import { IdempotencyKeyReuse, InvalidInput } from "../../src/governance/GovernanceError.ts"
@@ -65,7 +68,12 @@ export interface SqliteAuthorityOptions {
   readonly busyBoundMs?: number | undefined
   /** Calls share a transaction until it has run this long, a dozen in any case. Default 5 ms. */
   readonly batchMs?: number | undefined
+  /** Where processes show that they live of which rows say that they are at something. Absent: nowhere. */
+  readonly directory?: string | undefined
 }
+
+/** The kernel closes the files of a process a moment before it ends its children. */
+const settleMs = 500
 
 export class SqliteAuthority implements AuthorityStore {
   readonly #db: Database
@@ -75,6 +83,8 @@ export class SqliteAuthority implements AuthorityStore {
   #queue: Waiting[] = []
   #running: Promise<void> | undefined
   #closed = false
+  #shown = false
+  #showing: Promise<() => void> | undefined
   readonly #clock: StoreClock
   #transactions = 0
   #commands = 0
@@ -92,6 +102,22 @@ export class SqliteAuthority implements AuthorityStore {
   }
 
   readonly commit = (commands: readonly Command[]): Promise<readonly CommandOutcome[]> => {
+    // What a process observed may end in a row that names it as the one that is at it: by then it shows that it lives.
+    if (!this.#shown && !this.#closed && commands.some((command) => command?.observed !== undefined)) {
+      return this.#showLife().then(() => this.#enqueue(commands))
+    }
+    return this.#enqueue(commands)
+  }
+
+  async #showLife(): Promise<void> {
+    const { directory } = this.#options
+    if (directory === undefined) return
+    this.#showing ??= showLife(directory)
+    await this.#showing
+    this.#shown = true
+  }
+
+  #enqueue(commands: readonly Command[]): Promise<readonly CommandOutcome[]> {
     if (this.#closed) return Promise.reject(new Error("The authority is closed"))
     return new Promise((resolve, reject) => {
       this.#queue.push({ commands, resolve, reject })
@@ -323,12 +349,23 @@ export class SqliteAuthority implements AuthorityStore {
     return { ok: true, entries: at.seq, brokenAt: null }
   }
 
+  /** By its sign, where its pid tells nothing: as a process of another pid namespace. */
+  readonly isAlive = async (process: ProcessIdentity): Promise<boolean | "unknown"> => {
+    const known = isAlive(process)
+    const { directory } = this.#options
+    if (known !== "unknown" || directory === undefined) return known
+    const seen = isAliveIn(directory, process)
+    if (seen === false) await new Promise((resolve) => setTimeout(resolve, settleMs))
+    return seen
+  }
+
   /** Ends after what was asked for has been answered. Closing twice is no error. */
   async close(): Promise<void> {
     this.#closed = true
     await this.#running
     this.#reader?.close()
     this.#db.close()
+    ;(await this.#showing)?.()
   }
 }
 

@@ -3,6 +3,7 @@
  * Promise: opening brings base and modules to their newest version in one transaction each, keeps a backup of what it
  * migrates, and refuses a newer file untouched. Rules: G3, G5, G8; 01 "On disk".
  */
+import { realpathSync } from "node:fs"
 import { dirname, join } from "node:path"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -87,7 +88,8 @@ export const openAuthority = async (options: OpenAuthorityOptions): Promise<Sqli
       now: options.now ?? Date.now,
       monotonic: options.monotonic,
       busyBoundMs: boundMs,
-      batchMs: options.batchMs
+      batchMs: options.batchMs,
+      directory: realpathSync(dirname(path))
     })
   } catch (error) {
     db.close()

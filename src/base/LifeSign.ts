@@ -87,7 +87,11 @@ export const showLife = async (root: string): Promise<() => void> => {
     // A sign that nobody has open yet would say that its process is dead.
     const descriptor = fs.openSync(made, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK)
     fs.renameSync(made, sign)
+    let shown = true
     return () => {
+      // Once: the number may be another file's by then.
+      if (!shown) return
+      shown = false
       fs.rmSync(sign, { force: true })
       fs.closeSync(descriptor)
     }

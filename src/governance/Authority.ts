@@ -10,6 +10,7 @@ import type * as Scope from "effect/Scope"
 import { type CoppiceError, isCoppiceError } from "../base/CoppiceError.ts"
 import type { Json } from "../base/Digest.ts"
 import { newId } from "../base/Id.ts"
+import type { ProcessIdentity } from "../base/Spawn.ts"
 import { isWhole } from "../base/WholeText.ts"
 import type { Busy, StorageFailure, StoreMoved } from "../sqlite/Database.ts"
 import { type IdempotencyKeyReuse, InvalidInput, type NotPublic } from "./GovernanceError.ts"
@@ -88,6 +89,9 @@ const notCount = (call: string, field: string): InvalidInput =>
     remedy: "Give a whole number, or leave it out."
   })
 
+/** Whether a process may still run; "unknown" where that cannot be seen. */
+export type Sight = (process: ProcessIdentity) => boolean | "unknown"
+
 /** The service. `commit` is what rooms build their write functions on; applications call those functions. */
 export class Authority extends Context.Service<
   Authority,
@@ -114,6 +118,8 @@ export class Authority extends Context.Service<
       { readonly ok: boolean; readonly entries: number; readonly brokenAt: number | null },
       StoreError
     >
+    /** Looks whether processes that wrote here may still run, and answers what it saw of each (G81). */
+    readonly look: (processes: readonly (ProcessIdentity | null)[]) => Effect.Effect<Sight>
   }
 >()("coppice/Authority") {
   /** The service over an open store. */
@@ -133,7 +139,13 @@ export class Authority extends Context.Service<
         ? storeEdge(() => store.journal({ after: options?.after ?? 0, limit: options?.limit ?? 1000 }))
         : Effect.fail(notCount("journal", wrong))
     },
-    verify: storeEdge(() => store.verify())
+    verify: storeEdge(() => store.verify()),
+    look: (processes) =>
+      Effect.promise(async () => {
+        const seen = new Map<ProcessIdentity, boolean | "unknown">()
+        for (const one of processes) if (one !== null) seen.set(one, await store.isAlive(one))
+        return (one) => seen.get(one) ?? "unknown"
+      })
   })
 
   /** The layer over a store that `acquire` opens; its scope closes the store. */

@@ -10,7 +10,7 @@ import * as Schema from "effect/Schema"
 import type { Json } from "../base/Digest.ts"
 import { isAlive } from "../base/ProcessIdentity.ts"
 import type { ProcessIdentity } from "../base/Spawn.ts"
-import { Authority, type Keyed, reader, writeObserved, writer } from "./Authority.ts"
+import { Authority, type Keyed, reader, type Sight, writeObserved, writer } from "./Authority.ts"
 import { changeOrigin, type ChangeOrigin, type OriginChanged, setOrigin, type SetOrigin } from "./DeliveryOrigin.ts"
 import { type DeliveryRecord, deliveryTable, findUndelivered, withdrawn } from "./DeliveryRecord.ts"
 import { IdText, Summary } from "./Field.ts"
@@ -41,10 +41,21 @@ interface Observed {
 }
 
 /** Whether another process may be sending this right now. */
-export const sentElsewhere = (delivery: DeliveryRecord, observer: ProcessIdentity): boolean | "unknown" =>
+export const sentElsewhere = (
+  delivery: DeliveryRecord,
+  observer: ProcessIdentity,
+  sight: Sight = isAlive
+): boolean | "unknown" =>
   delivery.state !== "dispatched" || delivery.fence === null || sameProcess(delivery.fence, observer)
     ? false
-    : isAlive(delivery.fence)
+    : sight(delivery.fence)
+
+/** `sentElsewhere` as this process sees it. */
+export const seenSending = (delivery: DeliveryRecord): Effect.Effect<boolean | "unknown", never, Authority> =>
+  Effect.gen(function* () {
+    if (sentElsewhere(delivery, thisProcess(), () => true) === false) return false
+    return sentElsewhere(delivery, thisProcess(), yield* (yield* Authority).look([delivery.fence]))
+  })
 
 export const inFlight = (delivery: DeliveryRecord, alive: boolean | "unknown"): DeliveryInFlight =>
   new DeliveryInFlight({
@@ -258,7 +269,7 @@ const dispatchObserved = (input: typeof DispatchDelivery.Type & Keyed) =>
     const observed: Observed = {
       process,
       sender: value?.fence ?? null,
-      alive: value === undefined ? "unknown" : sentElsewhere(value, process)
+      alive: value === undefined ? "unknown" : yield* seenSending(value)
     }
     return yield* writeObserved<
       typeof DispatchDelivery.Type,

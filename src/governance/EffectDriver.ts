@@ -6,7 +6,6 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { Json } from "../base/Digest.ts"
-import { isAlive } from "../base/ProcessIdentity.ts"
 import type { ProcessIdentity } from "../base/Spawn.ts"
 import { type CoppiceError } from "../base/CoppiceError.ts"
 import { Authority, type Keyed, writeObserved } from "./Authority.ts"
@@ -32,7 +31,8 @@ export const observing =
       const { value: effect } = yield* authority.read(() => effectTable.first("id = ?", id))
       const process = thisProcess()
       const driver = effect?.driver ?? null
-      const observed: Observed = { process, driver, alive: driver !== null && isAlive(driver) }
+      const sight = yield* authority.look([driver])
+      const observed: Observed = { process, driver, alive: driver !== null && sight(driver) }
       return yield* writeObserved<Input, Reply, E>("work", type, input, observed as unknown as Json)
     })
 

@@ -27,7 +27,7 @@ import { figures, loadAccounts } from "./QuotaSum.ts"
 import { loadMovesAt } from "./ReadyQueue.ts"
 import { loadRequired } from "./SourceRecord.ts"
 import { type TodoRecord, todoTable } from "./TodoRecord.ts"
-import { liveness, openTurn, thisProcess } from "./TurnFence.ts"
+import { lookAt, openTurn } from "./TurnFence.ts"
 import { nextStep, type TurnRecord } from "./TurnRecord.ts"
 
 const shown = ({ id, lane, question }: GateRecord): LoopGate => ({ id, lane, question })
@@ -103,18 +103,12 @@ export const Loop = {
    * registered).
    */
   state: (input: Asked): Effect.Effect<LoopState & AsOf, NotFound | ReadError, Authority> =>
-    Effect.map(read(input), ({ turn, ...state }) => ({
-      ...state,
-      turn:
-        turn === null
-          ? null
-          : {
-              id: turn.id,
-              next: nextStep(turn),
-              alive: liveness(turn, thisProcess()),
-              survivor: turn.failure?.class === "supervisionFailed"
-            }
-    })),
+    Effect.gen(function* () {
+      const { turn, ...state } = yield* read(input)
+      if (turn === null) return { ...state, turn }
+      const survivor = turn.failure?.class === "supervisionFailed"
+      return { ...state, turn: { id: turn.id, next: nextStep(turn), alive: yield* lookAt(turn), survivor } }
+    }),
   /**
    * What the loop does next, as a `Result`: see `nextDisposition`. Pure: it reads and writes nothing, so it can be asked as often
    * as one likes. Errors: `LoopInputStale` (read the state again), `InvalidInput`.

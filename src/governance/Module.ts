@@ -6,6 +6,7 @@
  */
 import type * as Result from "effect/Result"
 import type { Json } from "../base/Digest.ts"
+import type { ProcessIdentity } from "../base/Spawn.ts"
 import type { CoppiceError } from "../base/CoppiceError.ts"
 import type { IdKind } from "../base/Id.ts"
 import type { Migration, Param, Row } from "../sqlite/Database.ts"
@@ -110,4 +111,6 @@ export interface AuthorityStore {
   readonly journal: (options: { readonly after: number; readonly limit: number }) => Promise<readonly JournalEntry[]>
   /** Walks the hash chain and names the first broken link (G4). */
   readonly verify: () => Promise<{ readonly ok: boolean; readonly entries: number; readonly brokenAt: number | null }>
+  /** Whether a process that wrote here may still run (G81); `isAlive` of base/ProcessIdentity.ts, or more where the store can tell more. */
+  readonly isAlive: (process: ProcessIdentity) => Promise<boolean | "unknown">
 }

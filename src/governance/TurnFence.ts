@@ -8,7 +8,7 @@ import * as Result from "effect/Result"
 import type { Json } from "../base/Digest.ts"
 import { currentIdentity, isAlive } from "../base/ProcessIdentity.ts"
 import type { ProcessIdentity } from "../base/Spawn.ts"
-import { Authority, type ReadError } from "./Authority.ts"
+import { Authority, type ReadError, type Sight } from "./Authority.ts"
 import { type NotFound, notFound, PhaseOrder, TurnInFlight } from "./GovernanceError.ts"
 import type { Load } from "./Module.ts"
 import { type TurnRecord, turnTable } from "./TurnRecord.ts"
@@ -21,18 +21,25 @@ export const thisProcess = (): ProcessIdentity => (own ??= currentIdentity())
 export const sameProcess = (a: ProcessIdentity, b: ProcessIdentity): boolean =>
   a.pid === b.pid && a.startTime === b.startTime && a.bootId === b.bootId && a.pidNamespace === b.pidNamespace
 
+/** The first process of a pid namespace takes all others in it along (pid_namespaces(7)). */
+const endedWith = (first: ProcessIdentity, other: ProcessIdentity): boolean =>
+  first.pid === 1 &&
+  first.pidNamespace !== null &&
+  first.pidNamespace === other.pidNamespace &&
+  first.bootId === other.bootId
+
 /**
  * Whether a turn's driver or executor may still run. The executor counts apart (S21): it ends with its driver only where
  * the kernel saw to it; one that was started and never named, or was seen to survive, cannot be shown dead.
  */
-export const liveness = (turn: TurnRecord, observer: ProcessIdentity): boolean | "unknown" => {
+export const liveness = (turn: TurnRecord, observer: ProcessIdentity, sight: Sight = isAlive): boolean | "unknown" => {
   const mine = sameProcess(turn.fence, observer)
-  const driver = mine ? false : isAlive(turn.fence)
+  const driver = mine ? false : sight(turn.fence)
   if (driver !== false) return driver
   // Somebody saw a process of it survive: only somebody who saw it gone can say otherwise (G85).
   if (turn.failure?.class === "supervisionFailed") return "unknown"
   if (turn.phase === "admit" || turn.result?.provenGone === true) return false
-  if (turn.executor !== null) return isAlive(turn.executor)
+  if (turn.executor !== null) return !mine && endedWith(turn.fence, turn.executor) ? false : sight(turn.executor)
   if (turn.result !== null) return turn.result.provenGone === false ? "unknown" : false
   return turn.guarantee?.diesWithParent === true && !mine ? false : "unknown"
 }
@@ -46,6 +53,13 @@ export interface Observed {
   readonly alive: boolean | "unknown"
 }
 
+/** `liveness` as this process sees it. */
+export const lookAt = (turn: TurnRecord): Effect.Effect<boolean | "unknown", never, Authority> =>
+  Effect.gen(function* () {
+    const sight = yield* (yield* Authority).look([turn.fence, turn.executor])
+    return liveness(turn, thisProcess(), sight)
+  })
+
 export const openTurn = (goal: string, agent: string): Load<TurnRecord | undefined> =>
   turnTable.first("goal = ? AND agent = ? AND state = 'open'", goal, agent)
 
@@ -55,7 +69,7 @@ export const observe = (query: () => Load<TurnRecord | undefined>): Effect.Effec
     const { value: turn } = yield* authority.read(query)
     const process = thisProcess()
     if (turn === undefined) return { process, turn: null, driver: null, alive: false }
-    return { process, turn: turn.id, driver: turn.fence, alive: liveness(turn, process) }
+    return { process, turn: turn.id, driver: turn.fence, alive: yield* lookAt(turn) }
   })
 
 /** What was seen of this turn; nothing that was seen of another, or of an earlier driver, counts. */

@@ -10,8 +10,7 @@ import * as Effect from "effect/Effect"
 import { crashPoint } from "../base/CrashPoint.ts"
 import { sha256 } from "../base/Digest.ts"
 import { isWhole, madeWhole } from "../base/WholeText.ts"
-import { currentIdentity } from "../base/ProcessIdentity.ts"
-import { inFlight, sentElsewhere } from "../governance/Delivery.ts"
+import { inFlight, seenSending } from "../governance/Delivery.ts"
 import { Deliveries, type DeliveredResult, type DeliveryRecord, type Origin, publicOr } from "../governance/index.ts"
 import { privateField } from "../governance/PublicText.ts"
 
@@ -117,7 +116,7 @@ const send = (options: SendOptions) =>
         return yield* sendNow(options, found, undefined)
       case "dispatched":
       case "unknown": {
-        const elsewhere = sentElsewhere(found, currentIdentity())
+        const elsewhere = yield* seenSending(found)
         if (elsewhere === true || (elsewhere === "unknown" && options.seenGone === undefined)) {
           return yield* inFlight(found, elsewhere)
         }

@@ -4,25 +4,11 @@ import * as fs from "node:fs"
 import { join } from "node:path"
 import { expect, it } from "vitest"
 import { crashPoints } from "../../src/base/CrashPointList.ts"
+import { container } from "../container.ts"
 import { oneFile, oneFileEnvironment } from "../oneFile.ts"
 import { git, picture, providerOn, repository, run, scratch } from "./ground.ts"
 
 const life = await oneFile(join(import.meta.dirname, "programs/life.ts"))
-
-/** A pid namespace of its own, as of a container; its first process could not kill itself. */
-const user = process.getuid!() === 0 ? [] : ["--user", "--map-root-user"]
-const container = [
-  "unshare",
-  ...user,
-  "--pid",
-  "--fork",
-  "--kill-child",
-  "--mount-proc",
-  "sh",
-  "-c",
-  '"$@"; exit $?',
-  "sh"
-]
 
 /** Runs it, killed at a point or to its end, and answers what it told. */
 const live = (args: readonly string[], crashAt?: string, within: readonly string[] = []) => {

@@ -2,6 +2,7 @@
  * Calls one command's pure decision, or drives its load over rows that a test names: no store, no clock.
  * Rules: G1 (a decision is pure), and whatever its tests name.
  */
+import { isAlive, type ProcessIdentity } from "../../../src/base/ProcessIdentity.ts"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { Authority } from "../../../src/governance/Authority.ts"
@@ -90,6 +91,7 @@ export const recording = (content: { readonly [table: string]: readonly Row[] } 
       value: loaded(query({ now: 0 }), tables(content)).state,
       seq: 1
     }),
+    isAlive: async (process: ProcessIdentity) => isAlive(process),
     commit: async (batch: readonly Command[]) => {
       commands.push(...batch)
       return [{ _tag: "Committed", replayed: false, reply: {}, seq: 1 }]

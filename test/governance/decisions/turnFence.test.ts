@@ -91,6 +91,24 @@ test("G81 G85 S21 a driver that lives or cannot be seen decides; of a dead one, 
   assert.equal(liveness(turn({ fence: gone, failure: { class: "lost", reason: "r" } }), me), false)
 })
 
+test("G81 S21 an executor is gone with the first process of its pid namespace, and with no other; what was seen to survive is not", () => {
+  const first: ProcessIdentity = { ...hidden, pid: 1 }
+  const inside = { ...hidden, pid: 7 }
+  const sight = ({ pid }: ProcessIdentity): boolean | "unknown" => (pid === 1 || pid === 2 ? false : "unknown")
+  const seen = (change: Parameters<typeof turn>[0]) =>
+    liveness(turn({ phase: "execute", executor: inside, ...change }), me, sight)
+  assert.equal(seen({ fence: first }), false)
+  assert.equal(seen({ fence: { ...first, pid: 2 } }), "unknown")
+  assert.equal(seen({ fence: { ...first, pid: 3 } }), "unknown")
+  assert.equal(seen({ fence: first, executor: { ...inside, pidNamespace: "pid:[2]" } }), "unknown")
+  assert.equal(seen({ fence: first, executor: { ...inside, bootId: "another" } }), "unknown")
+  assert.equal(
+    seen({ fence: { ...first, pidNamespace: null }, executor: { ...inside, pidNamespace: null } }),
+    "unknown"
+  )
+  assert.equal(seen({ fence: first, failure: { class: "supervisionFailed", reason: "r" } }), "unknown")
+})
+
 const looked = (change: Partial<Observed> = {}): Observed => ({
   process: other,
   turn: "turn-a",
