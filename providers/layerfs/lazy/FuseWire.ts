@@ -58,7 +58,7 @@ const direntHead = 24
  * Reads are asked for several at once, a name may be looked for while a directory is listed, a listing brings the entries' attributes, link targets are kept, reads
  * may have 1 MiB, and neither files nor directories need an open of their own (fuse.h, FUSE_ASYNC_READ and following).
  */
-const features = (1 << 0) | (1 << 13) | (1 << 14) | (1 << 17) | (1 << 18) | (1 << 22) | (1 << 23) | (1 << 24)
+const features = (1 << 0) | (1 << 13) | (1 << 17) | (1 << 18) | (1 << 22) | (1 << 23) | (1 << 24)
 const mostPages = 256
 
 /** Nothing served ever changes. Seconds, for ever in the kernel's reckoning. */
