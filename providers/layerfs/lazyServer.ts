@@ -11,7 +11,7 @@ import { flag, type ProcessSetup, said, type ThreadSetup } from "./lazy/LazySetu
 import type * as ServeCommit from "./lazy/ServeCommit.ts"
 import { lazyTreeUrl } from "./WorkerUrl.ts"
 
-/** Synchronously: an `import()` would wait for one of Node's four threads, which may all wait for an answer of ours. */
+/** Synchronously: whoever waits for one of Node's four threads may wait for ever, when they all wait for an answer of ours. */
 const load = (): typeof ServeCommit =>
   createRequire(import.meta.url)(fileURLToPath(lazyTreeUrl())) as typeof ServeCommit
 
@@ -21,6 +21,8 @@ const asThread = ({ work, device, flags }: ThreadSetup): void => {
     const owner = { uid: process.getuid!(), gid: process.getgid!() }
     Atomics.store(shared, flag.serving, 1)
     const stopped = (): boolean => Atomics.load(shared, flag.stop) !== 0
+    // From sources it takes longer than some commands may: then the opening waits for it.
+    if (lazyTreeUrl().pathname.endsWith(".ts")) load()
     const first = greet(device, stopped)
     load().serveCommit(work, { device, owner, stopped }, first)
   } finally {
