@@ -53,11 +53,11 @@ export const imported: Readonly<Record<string, Closure>> = {
     "buffer child_process crypto events fs/promises os path"
   ),
   "./explore": closure("base explore governance", "effect uuid", "crypto"),
-  "./evaluator": closure("base evaluator governance workspace", ours, "buffer child_process crypto fs/promises path"),
+  "./evaluator": closure("base evaluator governance workspace", ours, "buffer child_process crypto fs/promises os path"),
   "./assembly": closure(
     "assembly base governance host workspace",
     ours,
-    "child_process crypto path stream timers/promises"
+    "child_process crypto os path stream timers/promises"
   ),
   "./testkit": closure(
     "base governance testkit workspace",
