@@ -57,7 +57,7 @@ import { isDead, writerIdentity } from "./WriterIdentity.ts"
 export interface CallScope {
   readonly progress: (progress: Progress) => void
   readonly cancelled: () => boolean
-  /** Called once when the call is cancelled. One listener a call; an `AbortSignal` costs a tenth of a small commit. */
+  /** Called once when the call is cancelled. One listener a call. */
   readonly onCancel: (listener: () => void) => void
 }
 
