@@ -24,7 +24,7 @@ import type {
 } from "../../src/workspace/kit/SnapshotBackend.ts"
 import { blobs, damaged } from "./Blobs.ts"
 import { fillGitDirectory, settleIndex, writeFiles } from "./Fill.ts"
-import { ask, oldestGit } from "./Git.ts"
+import { ask, oldestGit, type Stoppable } from "./Git.ts"
 import { type GitState, readGitDirectory } from "./GitState.ts"
 import { type GitPlace, gitPlaces, isOtherKind, keepObjects, keepStaged, keepWhatIsLeft } from "./Inside.ts"
 import { Locks } from "./Locks.ts"
@@ -87,11 +87,17 @@ const capabilities: SnapshotBackend["capabilities"] = {
 }
 
 /** The repository of a source, or why there is none; null for a tree of ours that has none. */
-const repositoryOf = async (tree: TreePath, options: BackendOptions): Promise<Repository | null> => {
+const stoppedBy = (signal: AbortSignal | undefined): Stoppable => (signal === undefined ? {} : { signal })
+
+const repositoryOf = async (
+  tree: TreePath,
+  options: BackendOptions,
+  signal: AbortSignal
+): Promise<Repository | null> => {
   const path = show(tree).path
   const isOurs = path.startsWith(`${options.directory}/`)
   if ((isOurs || options.plainDirectories) && isPlain(tree)) return null
-  return findRepository(tree)
+  return findRepository(tree, signal)
 }
 
 const isPlain = (tree: TreePath): boolean => !existsSync(toBytes(join(tree, ownName)))
@@ -192,12 +198,12 @@ class Backend {
 
   async #keepFirst(input: KeepInput): Promise<number> {
     const { snapshot, signal } = input
-    const repository = await repositoryOf(input.tree, this.#options)
+    const repository = await repositoryOf(input.tree, this.#options, signal)
     let copied = 0
     const made = { flush: this.#flush, signal, onProgress: (bytes: number) => input.onProgress(0, (copied = bytes)) }
     const project = await makeProject(this.#projects, snapshot.project, repository, made)
     const found = repository ?? { ...(await this.#ownOf(project)) }
-    const entry = await sourceState(found)
+    const entry = await sourceState(found, signal)
     const indexMtime = secondsOf(join(found.gitDir, "index"))
     await keepStaged(project, entry, found.gitDir, { flush: this.#flush, signal })
     const onProgress: KeepInput["onProgress"] = (files, bytes) => input.onProgress(files, copied + bytes)
@@ -272,7 +278,7 @@ class Backend {
       },
       alone: this.#aloneWith(project.commonDir),
       fill: async (building, gitDirectory) => {
-        await fillGitDirectory(project, entry, gitDirectory)
+        await fillGitDirectory(project, entry, gitDirectory, signal)
         copiedBytes = await writeFiles(project.states, state.files, fromInput(building), input)
       },
       signal
@@ -342,27 +348,27 @@ class Backend {
     return kept
   }
 
-  async *contents(snapshot: Snapshot, paths: readonly TreePath[]): AsyncGenerator<Piece> {
+  async *contents(snapshot: Snapshot, paths: readonly TreePath[], how: Stoppable): AsyncGenerator<Piece> {
     const project = this.#project(snapshot)
-    const { files } = await listState(project.states, refOf(snapshot.commit))
+    const { files } = await listState(project.states, refOf(snapshot.commit), how)
     const ids = new Map(files.map(({ path, id }) => [path, id]))
     const wanted = paths.map((path) => {
       const id = ids.get(path)
       if (id === undefined) throw damaged(snapshot.commit)
       return id
     })
-    for await (const { index, bytes, last } of blobs(project.states, wanted)) {
+    for await (const { index, bytes, last } of blobs(project.states, wanted, how)) {
       yield { path: paths[index]!, bytes, last }
     }
   }
 
-  async indexOf(snapshot: Snapshot): Promise<Uint8Array | null> {
+  async indexOf(snapshot: Snapshot, how: Stoppable): Promise<Uint8Array | null> {
     const project = this.#project(snapshot)
-    const { entry } = await listState(project.states, refOf(snapshot.commit))
+    const { entry } = await listState(project.states, refOf(snapshot.commit), how)
     const id = entry.get("index")
     if (id === undefined) return null
     const parts: Buffer[] = []
-    for await (const { bytes } of blobs(project.states, [id])) parts.push(bytes)
+    for await (const { bytes } of blobs(project.states, [id], how)) parts.push(bytes)
     return Buffer.concat(parts)
   }
 
@@ -388,8 +394,8 @@ export const gitWorktreeBackend = async (options: BackendOptions): Promise<Snaps
     capabilities,
     restores: "metadata",
     ownNames: [ownName],
-    admit: async (source) =>
-      options.plainDirectories && isPlain(source) ? { notes: [], leaveOut: [] } : admit(source),
+    admit: async (source, signal) =>
+      options.plainDirectories && isPlain(source) ? { notes: [], leaveOut: [] } : admit(source, signal),
     probe: () => backend.probe(),
     keep: (input) => backend.keep(input),
     make: (input) => backend.make(input),
@@ -399,8 +405,8 @@ export const gitWorktreeBackend = async (options: BackendOptions): Promise<Snaps
     beforeRemoval: (input) => backend.beforeRemoval(input),
     drop: (snapshot) => backend.drop(snapshot),
     kept: () => backend.kept(),
-    contents: (snapshot, paths) => backend.contents(snapshot, paths),
-    indexOf: (snapshot) => backend.indexOf(snapshot),
+    contents: (snapshot, paths, signal) => backend.contents(snapshot, paths, stoppedBy(signal)),
+    indexOf: (snapshot, signal) => backend.indexOf(snapshot, stoppedBy(signal)),
     merge: (input) => backend.merge(input),
     storedBytes: () => backend.storedBytes()
   }

@@ -28,8 +28,8 @@ const line = (key: string, value: string | undefined): string => {
 }
 
 /** Of the repository at `gitDir`; a byte string. */
-export const configOf = async (gitDir: string, algorithm: "sha1" | "sha256"): Promise<Buffer> => {
-  const text = (await git(["config", "--list", "-z", "--show-scope"], { gitDir })).toString("latin1")
+export const configOf = async (gitDir: string, algorithm: "sha1" | "sha256", signal: AbortSignal): Promise<Buffer> => {
+  const text = (await git(["config", "--list", "-z", "--show-scope"], { gitDir, signal })).toString("latin1")
   const parts = text.split("\0")
   let config =
     algorithm === "sha1"

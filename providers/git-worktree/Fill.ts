@@ -91,17 +91,22 @@ const put = (gitDirectory: string, path: string, bytes: Uint8Array | string, mod
 }
 
 /** A git directory that stands where `state` says, over the user's objects. Its index comes last: see `settleIndex`. */
-export const fillGitDirectory = async (project: Project, state: GitState, gitDirectory: string): Promise<void> => {
+export const fillGitDirectory = async (
+  project: Project,
+  state: GitState,
+  gitDirectory: string,
+  signal: AbortSignal
+): Promise<void> => {
   for (const directory of ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"]) {
     mkdirSync(joinPath(gitDirectory, directory), { recursive: true, mode: 0o755 })
   }
   put(gitDirectory, "objects/info/alternates", `${project.objects.join("\n")}\n`)
   put(gitDirectory, "HEAD", Buffer.from(`${state.head}\n`, "latin1"))
   for (const { path, bytes, executable } of state.files) put(gitDirectory, path, bytes, executable ? 0o755 : 0o644)
-  await bringObjects(project, state, gitDirectory)
+  await bringObjects(project, state, gitDirectory, { signal })
   // What the user's repository has dropped meanwhile would make every look at all references fail.
   const ids = [...new Set([...state.refs.values()].filter((value) => isId(value)))]
-  const gone = new Set(await lackingInside(project, gitDirectory, ids))
+  const gone = new Set(await lackingInside(project, gitDirectory, ids, { signal }))
   const packed = [...state.refs].filter(([, value]) => isId(value) && !gone.has(value))
   packed.sort(([a], [b]) => (a < b ? -1 : 1))
   const lines = packed.map(([name, id]) => `${id} ${name}\n`).join("")

@@ -54,6 +54,8 @@ export interface GitOptions {
   readonly onSaid?: () => void
 }
 
+export type Stoppable = Pick<GitOptions, "signal">
+
 export interface RunningGit {
   readonly stdin: Writable
   readonly stdout: Readable

@@ -9,7 +9,7 @@ import { crashPoint } from "../../src/base/CrashPoint.ts"
 import { show } from "../../src/base/PathBytes.ts"
 import { Unavailable } from "../../src/workspace/WorkspaceError.ts"
 import { flushRepository } from "./Durable.ts"
-import { ask, git, pipeGit, type GitOptions } from "./Git.ts"
+import { ask, git, type GitOptions, pipeGit, type Stoppable } from "./Git.ts"
 import type { IndexEntry } from "./GitIndex.ts"
 import { type GitState, isId, loggedIds, readGitDirectory } from "./GitState.ts"
 import { openInside, type Project } from "./Project.ts"
@@ -32,8 +32,8 @@ const isIndexOf = (bytes: Buffer, idBytes: number): boolean => {
 }
 
 /** Ids of the objects that lie in this directory itself; of packs those of the project's own kind. */
-const objectsIn = async (project: Project, objects: string): Promise<readonly string[]> => {
-  const options: GitOptions = { gitDir: project.states }
+const objectsIn = async (project: Project, objects: string, how: Stoppable = {}): Promise<readonly string[]> => {
+  const options: GitOptions = { gitDir: project.states, ...how }
   if (!isDirectory(objects)) return []
   const ids: string[] = []
   for (const two of readdirSync(objects)) {
@@ -65,8 +65,8 @@ const lacking = async (ids: readonly string[], options: GitOptions): Promise<rea
     .flatMap((line) => (line.endsWith(" missing") ? [line.slice(0, -" missing".length)] : []))
 }
 
-export const lackingIn = (gitDir: string, ids: readonly string[]): Promise<readonly string[]> =>
-  lacking(ids, { gitDir })
+export const lackingIn = (gitDir: string, ids: readonly string[], how: Stoppable): Promise<readonly string[]> =>
+  lacking(ids, { gitDir, ...how })
 
 /** The objects of a git directory that an attempt wrote, and those that it borrows, under a repository of ours: its configuration may be anything. */
 const objectsOf = (project: Project, gitDirectory: string): GitOptions => ({
@@ -77,8 +77,9 @@ const objectsOf = (project: Project, gitDirectory: string): GitOptions => ({
 export const lackingInside = (
   project: Project,
   gitDirectory: string,
-  ids: readonly string[]
-): Promise<readonly string[]> => lacking(ids, objectsOf(project, gitDirectory))
+  ids: readonly string[],
+  how: Stoppable = {}
+): Promise<readonly string[]> => lacking(ids, { ...objectsOf(project, gitDirectory), ...how })
 
 /** Every id that the state of a git directory names. */
 const namedIds = (state: GitState): ReadonlySet<string> =>
@@ -137,15 +138,15 @@ interface TakeOptions {
   readonly signal?: AbortSignal
 }
 
-const signalOf = ({ signal }: TakeOptions): Pick<GitOptions, "signal"> => (signal === undefined ? {} : { signal })
+const signalOf = ({ signal }: TakeOptions): Stoppable => (signal === undefined ? {} : { signal })
 
 /** Takes over whatever objects lie in a git directory of a workspace and in no repository of ours or the user's. Alone in the project. */
 export const keepObjects = async (project: Project, gitDirectory: string, options: TakeOptions): Promise<void> => {
   const objects = join(gitDirectory, "objects")
-  const ids = (await objectsIn(project, objects)).filter((id) => isOurs(project, id))
+  const ids = (await objectsIn(project, objects, signalOf(options))).filter((id) => isOurs(project, id))
   if (ids.length === 0) return
   await openInside(project)
-  const wanted = await lacking(ids, { gitDir: project.inside })
+  const wanted = await lacking(ids, { gitDir: project.inside, ...signalOf(options) })
   if (wanted.length === 0) return
   await takeOver(project, gitDirectory, wanted, options)
   crashPoint("gitWorktree.keep.inside")
@@ -193,8 +194,8 @@ export const keepStaged = async (
   sourceGitDir: string,
   options: TakeOptions
 ): Promise<void> => {
-  const wanted = await lacking(indexIds(state.index ?? []), { gitDir: project.states })
-  const there = new Set(await lacking(wanted, { gitDir: sourceGitDir }))
+  const wanted = await lacking(indexIds(state.index ?? []), { gitDir: project.states, ...signalOf(options) })
+  const there = new Set(await lacking(wanted, { gitDir: sourceGitDir, ...signalOf(options) }))
   const staged = [...new Set(wanted.filter((id) => !there.has(id)))]
   if (staged.length === 0) return
   await openInside(project)
@@ -212,21 +213,26 @@ export const keepStaged = async (
 }
 
 /** Brings to a git directory of ours what its state names and what it does not reach. */
-export const bringObjects = async (project: Project, state: GitState, gitDirectory: string): Promise<void> => {
+export const bringObjects = async (
+  project: Project,
+  state: GitState,
+  gitDirectory: string,
+  how: Stoppable
+): Promise<void> => {
   if (!existsSync(project.inside)) return
-  const missing = await lackingInside(project, gitDirectory, [...namedIds(state)])
-  const away = new Set(await lacking(missing, { gitDir: project.inside }))
+  const missing = await lackingInside(project, gitDirectory, [...namedIds(state)], how)
+  const away = new Set(await lacking(missing, { gitDir: project.inside, ...how }))
   const wanted = missing.filter((id) => !away.has(id))
   if (wanted.length === 0) return
   await pipeGit(
     {
       args: ["pack-objects", "--revs", "--local", "--stdout", "-q", "--delta-base-offset"],
-      options: { gitDir: project.inside },
+      options: { gitDir: project.inside, ...how },
       input: `${wanted.join("\n")}\n--not\n${project.base}\n`
     },
     {
       args: ["index-pack", "--stdin"],
-      options: { ...objectsOf(project, gitDirectory), settings: ["core.fsync=none"] }
+      options: { ...objectsOf(project, gitDirectory), settings: ["core.fsync=none"], ...how }
     }
   )
 }

@@ -76,8 +76,11 @@ const copyBase = async (
   )
 }
 
-const initialise = (at: string, algorithm: "sha1" | "sha256"): Promise<Buffer> =>
-  git(["init", "--quiet", "--bare", "--template=", `--object-format=${algorithm}`, at])
+const initialise = (
+  at: string,
+  algorithm: "sha1" | "sha256",
+  options: { readonly signal?: AbortSignal } = {}
+): Promise<Buffer> => git(["init", "--quiet", "--bare", "--template=", `--object-format=${algorithm}`, at], options)
 
 /** A repository of ours for a project that has no user's: its base is an empty commit. Below the directory of the project. */
 const ownRepository = "base.git"
@@ -111,11 +114,12 @@ export const makeProject = async (
     mkdirSync(fresh, { mode: 0o700 })
     const states = join(fresh, "states.git")
     const repository = source ?? (await makeOwn(fresh, join(projects, id)))
-    await initialise(states, repository.algorithm)
+    await initialise(states, repository.algorithm, { signal: options.signal })
     await copyBase(repository, states, options)
     await git(["update-ref", "refs/coppice/base", repository.head], {
       gitDir: states,
-      settings: flushed(options.flush)
+      settings: flushed(options.flush),
+      signal: options.signal
     })
     const { algorithm, head, commonDir, objects } = repository
     const written: Written = { algorithm, base: head, commonDir, objects }

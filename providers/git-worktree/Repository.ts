@@ -52,7 +52,7 @@ const objectDirectories = (first: string, known: Set<string> = new Set()): Reado
 }
 
 /** Looks at a source. Throws `ImportRefused`. */
-export const findRepository = async (source: TreePath): Promise<Repository> => {
+export const findRepository = async (source: TreePath, signal: AbortSignal): Promise<Repository> => {
   const { path: top, pathBytes } = show(source)
   if (pathBytes !== undefined) {
     throw refused("unsupportedRepository", source, "The path of the source is not UTF-8.", `Rename it. ${elsewhere}`)
@@ -67,7 +67,7 @@ export const findRepository = async (source: TreePath): Promise<Repository> => {
           "--show-object-format",
           "--show-toplevel"
         ],
-        { cwd: top, env: { GIT_CEILING_DIRECTORIES: dirname(top) } }
+        { cwd: top, env: { GIT_CEILING_DIRECTORIES: dirname(top) }, signal }
       )
     : undefined
   const [gitDir, commonDir, format, toplevel, ...more] = found?.split("\n") ?? []
@@ -98,12 +98,13 @@ export const findRepository = async (source: TreePath): Promise<Repository> => {
       `Give the directory of its files, with a .git of its own. ${elsewhere}`
     )
   }
-  const head = await ask(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"], { gitDir })
+  const head = await ask(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"], { gitDir, signal })
   if (head === undefined || head === "") {
     throw refused("notARepository", source, "The repository has no commit yet.", `Commit something first. ${elsewhere}`)
   }
   const promises = await ask(["config", "--get-regexp", "^(extensions\\.partialclone|remote\\..*\\.promisor)$"], {
-    gitDir
+    gitDir,
+    signal
   })
   if (promises !== undefined && promises !== "") {
     throw refused(
@@ -216,9 +217,10 @@ const isHeldOpen = (dev: number, ino: number): boolean =>
 
 /** Judges a source before it is imported. Throws `ImportRefused`. */
 export const admit = async (
-  source: TreePath
+  source: TreePath,
+  signal: AbortSignal
 ): Promise<{ readonly notes: readonly ImportNote[]; readonly leaveOut: readonly TreePath[] }> => {
-  const repository = await findRepository(source)
+  const repository = await findRepository(source, signal)
   const { notes, leaveOut } = judgePointers(source, repository)
   return { notes: [...notes, ...staleLocks(repository)], leaveOut }
 }
@@ -252,11 +254,11 @@ const indexByGit = async ({
 }
 
 /** Where git stands in the source. HEAD is the commit, as in a detached worktree. */
-export const sourceState = async (repository: Repository): Promise<GitState> => {
+export const sourceState = async (repository: Repository, signal: AbortSignal): Promise<GitState> => {
   const { gitDir, commonDir, algorithm, head } = repository
-  const lines = (await git(["for-each-ref", "--format=%(refname) %(objectname) %(symref)"], { gitDir })).toString(
-    "latin1"
-  )
+  const lines = (
+    await git(["for-each-ref", "--format=%(refname) %(objectname) %(symref)"], { gitDir, signal })
+  ).toString("latin1")
   const refs = lines.split("\n").flatMap((line) => {
     const [name, id, symbolic] = line.split(" ")
     if (name === undefined || id === undefined || /^refs\/(?:worktree|bisect|rewritten)\//.test(name)) return []
@@ -269,6 +271,6 @@ export const sourceState = async (repository: Repository): Promise<GitState> => 
     head,
     refs: new Map(refs),
     index: existsSync(index) ? (readIndex(readFileSync(index), algorithm) ?? (await indexByGit(repository))) : [],
-    files: [{ path: "config", bytes: await configOf(gitDir, algorithm), executable: false }, ...shared, ...own]
+    files: [{ path: "config", bytes: await configOf(gitDir, algorithm, signal), executable: false }, ...shared, ...own]
   }
 }

@@ -85,7 +85,7 @@ const isInTheWay = (error: unknown): boolean =>
 const addEntry = async ({ commonDir, base }: Project, record: WorktreeRecord, signal: AbortSignal): Promise<void> => {
   if (!existsSync(commonDir))
     throw unreachable("The repository that this project was imported from is gone.", "repository")
-  const lacking = await lackingIn(commonDir, [base])
+  const lacking = await lackingIn(commonDir, [base], { signal })
   if (lacking.length > 0) {
     throw unreachable(`The repository no longer has the commit ${base} that this project grew from.`, `commit ${base}`)
   }

@@ -64,7 +64,8 @@ export const exportPatch = async (
   context: ExportContext,
   from: CommitRow,
   to: CommitRow,
-  only: ReadonlySet<TreePath> | null
+  only: ReadonlySet<TreePath> | null,
+  signal: AbortSignal
 ): Promise<ExportedPatch> => {
   const { reader, trees } = context
   const changed = diffTrees(trees, from.root, to.root)
@@ -95,6 +96,7 @@ export const exportPatch = async (
   try {
     return await makePatch({
       scratch,
+      signal,
       changed,
       ignore: { older: rules(older), newer: rules(newer) },
       indexes,

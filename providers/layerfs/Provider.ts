@@ -227,7 +227,7 @@ const makeProvider = (
     exportTar: (ref, target, options = {}) =>
       cancellable("exportTar", { ref, target: absolute(fromInput(target)) }, progressTo(options.onProgress)),
     exportPatch: ({ from, to, paths }) =>
-      call("exportPatch", { from, to, paths: paths === undefined ? null : paths.map(fromInput) }),
+      cancellable("exportPatch", { from, to, paths: paths === undefined ? null : paths.map(fromInput) }),
     importGit: () => unsupported("importGit"),
     merge: () => unsupported("merge"),
     retire: () => unsupported("retire"),

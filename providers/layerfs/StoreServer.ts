@@ -312,13 +312,17 @@ const handlersOf = (store: OpenStore): Omit<Handlers, "open" | "close"> => {
       await refs.putDigest(root, fullProfile, digest)
       return { digest, profile: fullProfile }
     },
-    exportPatch: ({ from, to, paths }) =>
-      exportPatch(
+    exportPatch: ({ from, to, paths }, { onCancel }) => {
+      const stop = new AbortController()
+      onCancel(() => stop.abort())
+      return exportPatch(
         { trees, reader, work: store.setup.directories.work },
         store.resolve(from),
         store.resolve(to),
-        paths === null ? null : new Set(paths)
-      ),
+        paths === null ? null : new Set(paths),
+        stop.signal
+      )
+    },
     exportBundle: ({ ref, ...input }, scope) =>
       exportBundle({ db: store.db, refs, reader, ...scope }, store.resolve(ref), input),
     importBundle: ({ source }, scope) =>

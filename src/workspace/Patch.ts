@@ -38,6 +38,8 @@ export interface IgnoreRules {
 export interface PatchInput {
   /** An empty private directory; the caller removes it. */
   readonly scratch: string
+  /** Ends the work, and git with it. */
+  readonly signal?: AbortSignal
   readonly changed: readonly ChangedFile[]
   /** The ignore rules of either state. */
   readonly ignore: { readonly older: IgnoreRules; readonly newer: IgnoreRules }
@@ -75,13 +77,16 @@ const finish = (child: ChildProcess, chunks: Buffer[]): Promise<GitResult> =>
     child.on("close", (code) => resolve({ code, stdout: Buffer.concat(chunks) }))
   })
 
-/** Runs git in the scratch repository and feeds it. */
+type Place = Pick<PatchInput, "scratch" | "signal">
+
+/** Runs git in the scratch repository and feeds it. When it is aborted, git is gone before that is told. */
 const git = async (
-  scratch: string,
+  { scratch, signal }: Place,
   args: readonly string[],
   input: Iterable<Uint8Array> = [],
   env: Record<string, string> = {}
 ): Promise<GitResult> => {
+  signal?.throwIfAborted()
   const child = spawn("git", args, {
     cwd: join(scratch, "repository"),
     env: { ...environment(scratch), ...env },
@@ -89,7 +94,9 @@ const git = async (
   })
   const chunks: Buffer[] = []
   child.stdout.on("data", (chunk: Buffer) => chunks.push(chunk))
-  const result = finish(child, chunks)
+  const stop = (): void => void child.kill("SIGKILL")
+  signal?.addEventListener("abort", stop)
+  const result = finish(child, chunks).finally(() => signal?.removeEventListener("abort", stop))
   // An early exit shows in its code; what was not written any more is of no interest then.
   child.stdin.on("error", () => undefined)
   const ended = result.then(
@@ -97,10 +104,12 @@ const git = async (
     () => undefined
   )
   for (const bytes of input) {
-    if (!child.stdin.writable) break
+    if (!child.stdin.writable || signal?.aborted === true) break
     if (!child.stdin.write(bytes)) await Promise.race([once(child.stdin, "drain").catch(() => undefined), ended])
   }
   child.stdin.end()
+  await ended
+  signal?.throwIfAborted()
   return result
 }
 
@@ -138,24 +147,25 @@ const formatOf = (index: Uint8Array): "sha1" | "sha256" => {
  * Paths in a state's own index. An index that git cannot read (damaged by an attempt, or split into files that are not at hand)
  * names nothing: it only ever adds ignored files to what is source, so a patch without it is smaller, never wrong.
  */
-const trackedIn = async (scratch: string, index: Uint8Array, n: number): Promise<TreePath[]> => {
+const trackedIn = async (place: Place, index: Uint8Array, n: number): Promise<TreePath[]> => {
+  const { scratch } = place
   const file = join(scratch, `index-${n}`)
   writeFileSync(file, index)
   const other = join(scratch, "sha256")
   const isOther = formatOf(index) === "sha256"
   if (isOther) {
-    await must("make a repository", git(scratch, ["init", "-q", "--template=", "--object-format=sha256", other]))
+    await must("make a repository", git(place, ["init", "-q", "--template=", "--object-format=sha256", other]))
   }
   const repository = isOther ? [`--git-dir=${join(other, ".git")}`] : []
-  const list = await git(scratch, [...repository, "ls-files", "-z", "--cached"], [], { GIT_INDEX_FILE: file })
+  const list = await git(place, [...repository, "ls-files", "-z", "--cached"], [], { GIT_INDEX_FILE: file })
   // One that was ended has not said that it cannot.
   if (list.code === null || list.code > 129) throw failed("read an index")
   return list.code === 0 ? pathsOf(list.stdout) : []
 }
 
 /** Which of the paths these rules ignore. */
-const ignoredBy = async (scratch: string, rules: IgnoreRules, paths: readonly TreePath[]): Promise<Set<TreePath>> => {
-  const repository = join(scratch, "repository")
+const ignoredBy = async (place: Place, rules: IgnoreRules, paths: readonly TreePath[]): Promise<Set<TreePath>> => {
+  const repository = join(place.scratch, "repository")
   const exclude = join(repository, ".git/info/exclude")
   const written: Buffer[] = []
   for (const { path, bytes } of rules.files) {
@@ -168,7 +178,7 @@ const ignoredBy = async (scratch: string, rules: IgnoreRules, paths: readonly Tr
   writeFileSync(exclude, rules.exclude ?? "")
   // A leading `./` keeps a name that begins with `:` from being read as pathspec magic; git repeats it in its answer.
   const list = paths.map((path) => Buffer.from(`./${path}\0`, "latin1"))
-  const checked = await git(scratch, ["check-ignore", "--no-index", "-z", "--stdin"], [Buffer.concat(list)])
+  const checked = await git(place, ["check-ignore", "--no-index", "-z", "--stdin"], [Buffer.concat(list)])
   if (checked.code !== 0 && checked.code !== 1) throw failed("apply the ignore rules")
   for (const at of written) rmSync(at)
   return new Set(pathsOf(checked.stdout).map((path) => path.slice(2)))
@@ -179,16 +189,15 @@ const ignoredBy = async (scratch: string, rules: IgnoreRules, paths: readonly Tr
  * whatever became of the rules: an attempt that removes a `.gitignore` must not carry secrets or build output into a patch.
  */
 const selectSource = async (input: PatchInput): Promise<Set<TreePath>> => {
-  const { scratch } = input
   const tracked = new Set<TreePath>()
   for (const [n, index] of input.indexes.entries())
-    for (const path of await trackedIn(scratch, index, n)) tracked.add(path)
+    for (const path of await trackedIn(input, index, n)) tracked.add(path)
   const inRepository = (path: TreePath): boolean =>
     path.split("/").includes(".git") || input.nestedRepositories.some((nested) => path.startsWith(`${nested}/`))
   const untracked = input.changed.filter((file) => !tracked.has(file.path) && !inRepository(file.path))
   const paths = untracked.map((file) => file.path)
-  const now = await ignoredBy(scratch, input.ignore.newer, paths)
-  const then = await ignoredBy(scratch, input.ignore.older, paths)
+  const now = await ignoredBy(input, input.ignore.newer, paths)
+  const then = await ignoredBy(input, input.ignore.older, paths)
   return new Set([
     ...input.changed.map((file) => file.path).filter((path) => tracked.has(path)),
     ...untracked
@@ -227,19 +236,18 @@ function* bothStates(changed: readonly ChangedFile[]): Generator<Uint8Array> {
 
 /** Makes the patch. Rejects with `Unavailable` (no git), `FileSystemFailure`, and whatever reading a content throws. */
 export const makePatch = async (input: PatchInput): Promise<ExportedPatch> => {
-  const { scratch } = input
-  mkdirSync(join(scratch, "repository"), { mode: 0o700 })
-  await must("make a repository", git(scratch, ["init", "-q", "--template=", "--object-format=sha1", "."]))
+  mkdirSync(join(input.scratch, "repository"), { mode: 0o700 })
+  await must("make a repository", git(input, ["init", "-q", "--template=", "--object-format=sha1", "."]))
   const source = await selectSource(input)
   const changed = input.changed.filter((file) => source.has(file.path))
   const ignoredChanges = input.changed.length - changed.length
-  await must("store the two states", git(scratch, ["fast-import", "--quiet", "--force"], bothStates(changed)))
+  await must("store the two states", git(input, ["fast-import", "--quiet", "--force"], bothStates(changed)))
   const options = ["--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index"]
   const range = ["refs/heads/before", "refs/heads/after"]
-  const patch = await must("write the patch", git(scratch, ["diff-tree", "-r", "-p", "--binary", ...options, ...range]))
+  const patch = await must("write the patch", git(input, ["diff-tree", "-r", "-p", "--binary", ...options, ...range]))
   const names = await must(
     "list the patch",
-    git(scratch, ["diff-tree", "-r", "-z", "--name-only", "--no-renames", ...range])
+    git(input, ["diff-tree", "-r", "-z", "--name-only", "--no-renames", ...range])
   )
   return { patch, files: pathsOf(names).sort(compare).map(show), ignoredChanges }
 }

@@ -1,7 +1,9 @@
-/** A git that is ended from outside in the middle of a command (an out-of-memory killer, for example). Rules: K3, GW1, GW2, GW4, W3, L10. */
+/** A git that is ended from outside in the middle of a command (an out-of-memory killer, for example). Rules: K3, GW1, GW2, GW3, GW4, W3, W9, L10. */
+import { existsSync, readdirSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
-import { expect, it } from "vitest"
+import * as Fiber from "effect/Fiber"
+import { expect, it, vi } from "vitest"
 import { keptInside } from "../../providers/git-worktree/index.ts"
 import { withGitEnded } from "../endedGit.ts"
 import { failure, forkOf, git, imported, providerOn, repository, run, scratch, shell, using } from "./ground.ts"
@@ -57,3 +59,52 @@ it("K3 GW4 what was committed inside is not dropped where git was ended while it
     expect(git(kept[0]!.repository, "show", `${kept[0]!.id}:b`)).toBe("b\n")
   }
 }, 120_000)
+
+it("W9 GW3 a call whose git does not go on ends when it is given up, whichever command that is, and nothing is left of it", async () => {
+  const source = repository({ a: "a\n" }, { beside: "b\n" })
+  const { provider, receipt, store } = await imported(source)
+  const branch = await forkOf(provider, receipt.layer)
+  await run(provider.applyTo(branch, [{ op: "write", path: "a", bytes: "changed\n" }]))
+  const before = await run(provider.stats)
+  const opened = Effect.scoped(Effect.asVoid(provider.open(branch)))
+  const calls: readonly (readonly [string, Effect.Effect<unknown, unknown>, readonly string[]])[] = [
+    [
+      "import",
+      provider.importDirectory({ source }),
+      ["rev-parse", "config", "init", "for-each-ref", "update-ref", "pack-objects", "cat-file", "ls-tree"]
+    ],
+    ["open", opened, ["ls-tree", "cat-file", "worktree"]],
+    ["read", provider.readAt(branch, "a"), ["ls-tree", "cat-file"]],
+    ["grep", provider.grepAt(branch, /a/), ["cat-file"]],
+    [
+      "patch",
+      provider.exportPatch({ from: receipt.layer, to: branch }),
+      ["cat-file", "init", "ls-files", "check-ignore", "fast-import", "diff-tree"]
+    ]
+  ]
+  const reached = join(scratch(), "reached")
+  for (const [name, call, commands] of calls) {
+    for (const command of commands) {
+      await withGitEnded(
+        `*" ${command} "*`,
+        0,
+        async () => {
+          const fiber = Effect.runFork(call)
+          await vi.waitUntil(() => existsSync(reached), { interval: 2, timeout: 30_000 })
+          const given = Fiber.interrupt(fiber).pipe(Effect.as("ended"), Effect.timeout("30 seconds"))
+          expect(await run(given), `${name} ${command}`).toBe("ended")
+        },
+        `touch "$0.done" '${reached}'; exec sleep 1000`
+      )
+      rmSync(reached)
+    }
+  }
+  expect({ ...(await run(provider.stats)), storedBytes: 0, indexBytes: 0 }).toEqual({
+    ...before,
+    storedBytes: 0,
+    indexBytes: 0
+  })
+  expect(await run(provider.left)).toEqual([])
+  for (const place of ["building", "worktrees", "work"])
+    expect(readdirSync(join(store, "git-worktree", place))).toEqual([])
+}, 240_000)

@@ -12,7 +12,9 @@ import {
   writeFileSync
 } from "node:fs"
 import { join } from "node:path"
-import { describe, expect, it } from "vitest"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import { describe, expect, it, vi } from "vitest"
 import { sha256 } from "../../src/base/Digest.ts"
 import { contentDigest, treeDigest } from "../../src/workspace/TreeDigest.ts"
 import { withGitEnded } from "../endedGit.ts"
@@ -64,6 +66,27 @@ describe("export", () => {
     }
     const { files } = await run(fs.exportPatch({ from: layer, to: id }))
     expect(files).toEqual([{ path: "tracked.log" }])
+  })
+
+  it("W9 W16 a patch whose git does not go on ends when it is given up, and leaves nothing", async () => {
+    const store = join(scratch(), "s")
+    const fs = await provider(store)
+    const { layer } = await run(fs.importDirectory({ source: repository() }))
+    const { id } = await run(fs.fork(layer))
+    await run(fs.applyTo(id, [{ op: "write", path: "src/a.ts", bytes: Buffer.from("changed\n") }]))
+    const reached = join(scratch(), "reached")
+    await withGitEnded(
+      '*" fast-import "*',
+      0,
+      async () => {
+        const fiber = Effect.runFork((await provider(store)).exportPatch({ from: layer, to: id }))
+        await vi.waitUntil(() => existsSync(reached), { interval: 2, timeout: 30_000 })
+        const given = Fiber.interrupt(fiber).pipe(Effect.as("ended"), Effect.timeout("30 seconds"))
+        expect(await run(given)).toBe("ended")
+      },
+      `touch '${reached}'; exec sleep 1000`
+    )
+    expect(readdirSync(join(store, "layerfs/work"))).toEqual([])
   })
 
   it("W16 the patch holds source files only and applies in a clean clone: modes, binary, links, deletions, odd names", async () => {

@@ -126,7 +126,8 @@ export interface SnapshotBackend {
   readonly probe: () => Promise<readonly Missing[]>
   /** Looks at a source before it is imported. Rejects with `ImportRefused` or `Unavailable`; the notes go into the receipt. */
   readonly admit?: (
-    source: TreePath
+    source: TreePath,
+    signal: AbortSignal
   ) => Promise<{ readonly notes: readonly ImportNote[]; readonly leaveOut: readonly TreePath[] }>
   /** Keeps `tree` as a state that survives a kill and, at durability `full`, a power cut. */
   readonly keep: (input: KeepInput) => Promise<Moved>
@@ -159,10 +160,10 @@ export interface SnapshotBackend {
   readonly isUntouched?: (snapshot: Snapshot) => Promise<boolean>
   /** Takes away a tree that `make` made, where that is quicker than entry by entry; what it leaves, the kit removes. Idempotent. */
   readonly clear?: (target: TreePath) => Promise<void>
-  /** Files of a state, in the order of `paths`. Rejects with `ObjectDamaged` when what is kept is not what was kept, where it can tell. */
-  readonly contents: (snapshot: Snapshot, paths: readonly TreePath[]) => AsyncIterable<Piece>
+  /** Files of a state, in the order of `paths`; given up with `signal`. Rejects with `ObjectDamaged` when what is kept is not what was kept, where it can tell. */
+  readonly contents: (snapshot: Snapshot, paths: readonly TreePath[], signal?: AbortSignal) => AsyncIterable<Piece>
   /** The index of git that tells which files of a state are tracked, where the state has no `.git` of its own (W16). */
-  readonly indexOf?: (snapshot: Snapshot) => Promise<Uint8Array | null>
+  readonly indexOf?: (snapshot: Snapshot, signal?: AbortSignal) => Promise<Uint8Array | null>
   /** Three states into one (`merge` of the manifest). Absent: `Unsupported`. */
   readonly merge?: (input: MergeInput) => Promise<Merged>
   /** Bytes on the disk that all kept states take, each once; null when it cannot be known cheaply (L11). */

@@ -162,12 +162,18 @@ class Sides {
   }
 
   /** Writes the files below the scratch directory, and answers where each lies. */
-  async spool(store: SnapshotStore, commit: CommitRow, files: readonly KeptEntry[]): Promise<Map<TreePath, string>> {
+  async spool(
+    store: SnapshotStore,
+    commit: CommitRow,
+    files: readonly KeptEntry[],
+    signal: AbortSignal
+  ): Promise<Map<TreePath, string>> {
     const places = new Map<TreePath, string>()
     let open: number | undefined
     for await (const { path: at, bytes, zeros = 0, last } of store.contents(
       commit,
-      files.map((file) => file.path)
+      files.map((file) => file.path),
+      signal
     )) {
       if (open === undefined) {
         const place = path.join(this.#directory, String(this.#next++))
@@ -232,8 +238,8 @@ export const patchOfKept = async (
     const sides = new Sides(spooled)
     const filesOf = (entries: readonly (KeptEntry | null)[]) =>
       entries.flatMap((entry) => (entry?.type === "file" ? [entry] : []))
-    const old = await sides.spool(store, older, filesOf(changed.map((one) => one.before)))
-    const now = await sides.spool(store, newer, filesOf(changed.map((one) => one.after)))
+    const old = await sides.spool(store, older, filesOf(changed.map((one) => one.before)), scope.signal)
+    const now = await sides.spool(store, newer, filesOf(changed.map((one) => one.after)), scope.signal)
     scope.signal.throwIfAborted()
     const files = changed
       .map((one) => ({ path: one.path, before: patchFile(one.before, old), after: patchFile(one.after, now) }))
@@ -241,7 +247,9 @@ export const patchOfKept = async (
     const directories = above(files.map((file) => file.path))
     const fileAt = async (commit: CommitRow, tree: CommitTree, at: TreePath): Promise<Uint8Array | null> => {
       const entry = tree.entry(at)
-      return entry?.type === "file" ? store.read(commit, entry, 0, entry.size) : null
+      return entry?.type === "file"
+        ? store.read(commit, entry, { offset: 0, length: entry.size, signal: scope.signal })
+        : null
     }
     const rules = async (commit: CommitRow, tree: CommitTree): Promise<IgnoreRules> => {
       const ignores: { path: TreePath; bytes: Uint8Array }[] = []
@@ -257,12 +265,14 @@ export const patchOfKept = async (
       [older, before],
       [newer, after]
     ] as const) {
-      const index = (await store.backend.indexOf?.({ project: commit.project, commit: commit.id })) ?? null
+      const index =
+        (await store.backend.indexOf?.({ project: commit.project, commit: commit.id }, scope.signal)) ?? null
       const bytes = index ?? (await fileAt(commit, tree, ".git/index"))
       if (bytes !== null) indexes.push(bytes)
     }
     return makePatch({
       scratch: repository,
+      signal: scope.signal,
       changed: files,
       ignore: { older: await rules(older, before), newer: await rules(newer, after) },
       indexes,

@@ -39,7 +39,7 @@ export class SnapshotImports {
     const repeated = this.#repeatedImport(input.operationId)
     if (repeated !== undefined) return repeated
     const source = checkSource(input.source, path.dirname(this.#store.directories.root))
-    const admitted = await this.#store.backend.admit?.(source)
+    const admitted = await this.#store.backend.admit?.(source, scope.signal)
     for (let round = 1; ; round += 1) {
       const done = await this.#importOnce({ ...input, source }, admitted, scope)
       if (done !== "changed") return done

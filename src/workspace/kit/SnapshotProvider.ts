@@ -209,7 +209,7 @@ const providerOver = (store: SnapshotStore, now: () => number): WorkspaceProvide
     refs,
     cancelled: () => signal.aborted,
     treeOf: (commit: string) => store.treeOf(commit),
-    contents: (commit: CommitRow, paths: readonly TreePath[]) => store.contents(commit, paths),
+    contents: (commit: CommitRow, paths: readonly TreePath[]) => store.contents(commit, paths, signal),
     thread: store.thread
   })
   const history = (signal: AbortSignal) => ({ refs, cancelled: () => signal.aborted })
@@ -267,7 +267,7 @@ const providerOver = (store: SnapshotStore, now: () => number): WorkspaceProvide
       ),
     blame: () => unsupported("blame"),
     readAt: (ref, at, { offset = 0, length } = {}) =>
-      called("readAt", async () => {
+      called("readAt", async ({ signal }) => {
         const commit = store.resolve(ref)
         const wanted = fromInput(at)
         const entry = await look(commit, wanted, true)
@@ -275,7 +275,7 @@ const providerOver = (store: SnapshotStore, now: () => number): WorkspaceProvide
         const all = length ?? entry.size
         if (!isRange(offset, all)) throw pathError("invalid", wanted)
         if (Math.min(all, entry.size - offset) > longestRead) throw pathError("tooLarge", wanted, entry.size)
-        return store.read(commit, entry, offset, all)
+        return store.read(commit, entry, { offset, length: all, signal })
       }),
     listAt: (ref, at) =>
       called("listAt", async () => {

@@ -140,8 +140,8 @@ export class SnapshotStore {
     return this.trees.read(commit)
   }
 
-  contents(commit: CommitRow, paths: readonly TreePath[]): AsyncIterable<Piece> {
-    return this.backend.contents({ project: commit.project, commit: commit.id }, paths)
+  contents(commit: CommitRow, paths: readonly TreePath[], signal?: AbortSignal): AsyncIterable<Piece> {
+    return this.backend.contents({ project: commit.project, commit: commit.id }, paths, signal)
   }
 
   /** Drops what was kept under the name of a commit that does not come. */
@@ -193,7 +193,7 @@ export class SnapshotStore {
     let digester = new ContentDigester()
     let head: Buffer[] = []
     let bytes = 0
-    for await (const piece of this.backend.contents(snapshot, paths)) {
+    for await (const piece of this.backend.contents(snapshot, paths, scope.signal)) {
       scope.signal.throwIfAborted()
       if (seen !== undefined && digester.length < headBytes) head.push(Buffer.from(piece.bytes))
       digester.add(piece.bytes)
@@ -295,10 +295,14 @@ export class SnapshotStore {
   }
 
   /** Bytes of a file, checked against the digest that its commit has of it. Rejects with `ObjectDamaged`. */
-  async read(commit: CommitRow, entry: KeptEntry, offset: number, length: number): Promise<Uint8Array> {
+  async read(
+    commit: CommitRow,
+    entry: KeptEntry,
+    { offset, length, signal }: { readonly offset: number; readonly length: number; readonly signal: AbortSignal }
+  ): Promise<Uint8Array> {
     const digester = new ContentDigester()
     const wanted: Uint8Array[] = []
-    for await (const { bytes, zeros = 0 } of this.contents(commit, [entry.path])) {
+    for await (const { bytes, zeros = 0 } of this.contents(commit, [entry.path], signal)) {
       const begin = digester.length
       digester.add(bytes)
       digester.addZeros(zeros)
