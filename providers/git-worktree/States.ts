@@ -10,6 +10,7 @@ import { Descent } from "../../src/base/Descent.ts"
 import { join, type TreePath } from "../../src/base/PathBytes.ts"
 import { linkTarget, lstat, namesOf, skipReason } from "../../src/workspace/kit/Harvest.ts"
 import { refuseImport } from "../../src/workspace/kit/ImportSource.ts"
+import { PlacedFiles } from "../../src/workspace/kit/PlacedFiles.ts"
 import type { KeepInput } from "../../src/workspace/kit/SnapshotBackend.ts"
 import type { TreeChange } from "../../src/workspace/kit/Tree.ts"
 import { ImportRefused } from "../../src/workspace/WorkspaceError.ts"
@@ -127,7 +128,17 @@ function* allOf(tree: TreePath, leaveOut: ReadonlySet<TreePath>): Generator<Stat
 
 const isOwn = (path: TreePath): boolean => path === "" || path === ownName || path.startsWith(`${ownName}/`)
 
+/** The path of a file is good until the next step is asked for. */
 function* changed(tree: TreePath, changes: readonly TreeChange[]): Generator<StateStep> {
+  const placed = new PlacedFiles()
+  try {
+    yield* changedFrom(placed, tree, changes)
+  } finally {
+    placed.close()
+  }
+}
+
+function* changedFrom(placed: PlacedFiles, tree: TreePath, changes: readonly TreeChange[]): Generator<StateStep> {
   for (const change of changes) {
     if (isOwn(change.path)) continue
     const path = toKept(change.path)
@@ -138,7 +149,7 @@ function* changed(tree: TreePath, changes: readonly TreeChange[]): Generator<Sta
       if ("bytes" in content) {
         yield { op: "bytes", path, bytes: content.bytes, executable: (change.mode & 0o100) !== 0 }
       } else {
-        const file = "file" in content ? content.file : join(tree, change.path)
+        const file = placed.at("file" in content ? content : { file: join(tree, change.path), root: tree })
         yield { op: "file", path, file, executable: (change.mode & 0o100) !== 0 }
       }
     }

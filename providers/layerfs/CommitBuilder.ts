@@ -18,6 +18,7 @@ import type { BranchRow, CommitRow, NewCommit } from "../../src/workspace/kit/Re
 import type { LayerRefs } from "./LayerRefs.ts"
 import type { CommitChanges, CommitIntent } from "./StoreCalls.ts"
 import type { StoredTrees } from "./StoredTrees.ts"
+import { PlacedFiles } from "../../src/workspace/kit/PlacedFiles.ts"
 import { inStretches, type Steps } from "../../src/workspace/kit/Steps.ts"
 import type { ContentSource, TreeChange } from "../../src/workspace/kit/Tree.ts"
 import { walkDiff } from "./TreeDiff.ts"
@@ -35,15 +36,30 @@ export interface CommitContext extends Turn {
 function* storeContent(
   objects: ObjectStore,
   content: ContentSource,
-  older: StoredContent | undefined
+  older: StoredContent | undefined,
+  placed: PlacedFiles
 ): Steps<StoredContent> {
   if ("bytes" in content) return yield* storeBytes(objects, content.bytes, older)
-  if ("file" in content) return yield* storeFile(objects, content.file, older)
+  if ("file" in content) return yield* storeFile(objects, placed.at(content), older)
   return content
 }
 
 /** Applies changes in order. Throws `PathError`, `FileSystemFailure`. */
 export function* applyChanges(editor: TreeEditor, objects: ObjectStore, changes: readonly TreeChange[]): Steps<void> {
+  const placed = new PlacedFiles()
+  try {
+    yield* apply(editor, objects, changes, placed)
+  } finally {
+    placed.close()
+  }
+}
+
+function* apply(
+  editor: TreeEditor,
+  objects: ObjectStore,
+  changes: readonly TreeChange[],
+  placed: PlacedFiles
+): Steps<void> {
   for (const change of changes) {
     yield
     switch (change.op) {
@@ -53,7 +69,12 @@ export function* applyChanges(editor: TreeEditor, objects: ObjectStore, changes:
       case "putFile": {
         const { mode, mtimeNs, inode } = change
         const before = editor.get(change.path)
-        const content = yield* storeContent(objects, change.content, before?.type === "file" ? before : undefined)
+        const content = yield* storeContent(
+          objects,
+          change.content,
+          before?.type === "file" ? before : undefined,
+          placed
+        )
         editor.putFile(change.path, { mode, mtimeNs, inode, ...content })
         break
       }

@@ -53,7 +53,11 @@ export const imported: Readonly<Record<string, Closure>> = {
     "buffer child_process crypto events fs/promises os path"
   ),
   "./explore": closure("base explore governance", "effect uuid", "crypto"),
-  "./evaluator": closure("base evaluator governance workspace", ours, "buffer child_process crypto fs/promises os path"),
+  "./evaluator": closure(
+    "base evaluator governance workspace",
+    ours,
+    "buffer child_process crypto fs/promises os path"
+  ),
   "./assembly": closure(
     "assembly base governance host workspace",
     ours,

@@ -12,6 +12,7 @@ import { compare, join, type TreePath } from "../../base/PathBytes.ts"
 import type { SkippedEntry } from "../WorkspaceProvider.ts"
 import type { TreeChange, TreeEntry, TreeReader } from "./Tree.ts"
 import { scanSteps } from "./ScanHarvest.ts"
+import { PlacedFiles } from "./PlacedFiles.ts"
 import type { Steps } from "./Steps.ts"
 
 /** Where to look. Every field survives a structured clone; paths are byte strings (see PathBytes). */
@@ -135,8 +136,12 @@ function* harvestUpper(
 
   const spooled = (path: TreePath): boolean => input.spool !== undefined && Object.hasOwn(input.spool.modes, path)
 
-  /** `at` is where the entry really lies: in the upper, in the spool, or in the merged view. */
-  function* put(path: TreePath, at: TreePath, stat: fs.BigIntStats, whole: boolean): Steps<void> {
+  const placed = new PlacedFiles()
+  const namesIn = (root: TreePath, path: TreePath): TreePath[] => namesOf(`${placed.below(root).enter(path)}/.`)
+  const statIn = (root: TreePath, path: TreePath): fs.BigIntStats => lstat(placed.below(root).to(path))
+
+  /** Below `root` the entry really lies: in the upper, in the spool, or in the merged view. */
+  function* put(path: TreePath, root: TreePath, stat: fs.BigIntStats, whole: boolean): Steps<void> {
     const before = base.entry(path)
     const mode = spooled(path) ? input.spool!.modes[path]! : permissionBits(stat)
     const what = skipReason(path, stat)
@@ -144,25 +149,24 @@ function* harvestUpper(
       skipped.push({ path, what })
       if (before !== undefined) changes.push({ op: "remove", path })
     } else if (stat.isSymbolicLink()) {
-      changes.push({ op: "putSymlink", path, target: linkTarget(at), mtimeNs: stat.mtimeNs })
+      changes.push({ op: "putSymlink", path, target: linkTarget(placed.below(root).to(path)), mtimeNs: stat.mtimeNs })
     } else if (stat.isDirectory()) {
       const replace = before?.type !== "directory"
       if (replace || before.mode !== mode || before.mtimeNs !== stat.mtimeNs) {
         changes.push({ op: "putDirectory", path, mode, mtimeNs: stat.mtimeNs, replace })
       }
-      yield* directory(path, at, replace, whole)
+      yield* directory(path, root, replace, whole)
     } else {
-      putFile(path, at, stat, mode, before)
+      putFile(path, root, stat, mode, before)
     }
   }
 
   const putFile = (path: TreePath, at: TreePath, stat: fs.BigIntStats, mode: number, before: TreeEntry | undefined) => {
-    let file = at
-    if (!spooled(path) && (mode & 0o400) === 0 && !canRead(at)) {
+    if (!spooled(path) && (mode & 0o400) === 0 && !canRead(placed.below(at).to(path))) {
       unreadable.push(path)
       return
     }
-    if (spooled(path)) file = join(input.spool!.root, path)
+    const root = spooled(path) ? input.spool!.root : at
     const inode = `${stat.dev}:${stat.ino}`
     if (before?.type === "file" && before.linkGroup !== null) touched.set(path, { group: before.linkGroup, inode })
     else if (stat.nlink === 1n && !spooled(path)) {
@@ -171,25 +175,19 @@ function* harvestUpper(
       const same = before?.type === "file" && before.mode === mode && before.mtimeNs === stat.mtimeNs
       if (same && previous?.get(path) === now && Number(stat.size) === before.size) return
     }
-    const content = { file }
+    const content = { file: join(root, path), root }
     const change = { op: "putFile", path, mode, mtimeNs: stat.mtimeNs, content } as const
     changes.push(stat.nlink > 1n ? { ...change, inode } : change)
   }
 
-  /** `whole`: the directory at `at` shows everything (merged view or spool), not only what was changed. */
+  /** `whole`: the directory below `at` shows everything (merged view or spool), not only what was changed. */
   function* directory(path: TreePath, at: TreePath, replaced: boolean, whole: boolean): Steps<void> {
-    const merged = join(input.merged, path)
-    let source = at
+    const source = spooled(path) ? input.spool!.root : at
     let upper: TreePath[]
     let shown: TreePath[]
     try {
-      if (spooled(path)) {
-        source = join(input.spool!.root, path)
-        shown = upper = namesOf(source)
-      } else {
-        upper = namesOf(at)
-        shown = whole ? upper : namesOf(merged)
-      }
+      upper = namesIn(source, path)
+      shown = whole || spooled(path) ? upper : namesIn(input.merged, path)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EACCES") throw error
       unreadable.push(path)
@@ -207,22 +205,20 @@ function* harvestUpper(
       if (looked % entriesOfStep === 0) yield
       const child = join(path, name)
       if (own.has(name)) {
-        const childAt = join(source, name)
-        const stat = lstat(childAt)
+        const stat = statIn(source, child)
         entries += 1
         note(fingerprint, child, stat)
-        yield* put(child, childAt, stat, whole || spooled(path))
+        yield* put(child, source, stat, whole || spooled(path))
       } else if (!known.has(name)) {
         // Shown, in no upper, in no base entry: a lower directory was moved here. Only the merged view has it whole.
-        const childAt = join(merged, name)
-        yield* put(child, childAt, lstat(childAt), true)
+        yield* put(child, input.merged, statIn(input.merged, child), true)
       }
     }
     // A whiteout shows nowhere, but the fingerprint must tell a removal from an untouched directory.
     for (const name of upper) {
       if (seen.has(name)) continue
       entries += 1
-      note(fingerprint, join(path, name), lstat(join(source, name)))
+      note(fingerprint, join(path, name), statIn(source, join(path, name)))
     }
   }
 
@@ -231,7 +227,11 @@ function* harvestUpper(
   if (before !== undefined && before.mode !== permissionBits(root)) {
     changes.push({ op: "putDirectory", path: "", mode: permissionBits(root), mtimeNs: root.mtimeNs, replace: false })
   }
-  yield* directory("", input.upper, false, false)
+  try {
+    yield* directory("", input.upper, false, false)
+  } finally {
+    placed.close()
+  }
   return {
     changes,
     unreadable,

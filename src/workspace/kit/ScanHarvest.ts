@@ -20,6 +20,7 @@ import {
   skipReason,
   type Spool
 } from "./Harvest.ts"
+import { PlacedFiles } from "./PlacedFiles.ts"
 import type { Steps } from "./Steps.ts"
 
 /** Coarse kernel clocks stamp two writes within one tick alike; 10 ms is the longest tick in use (CONFIG_HZ=100). */
@@ -90,8 +91,9 @@ export function* scanSteps(input: ScanInput, base: TreeReader): Steps<HarvestRes
   let entries = 0
 
   const spooled = (path: TreePath): boolean => input.spool !== undefined && Object.hasOwn(input.spool.modes, path)
+  const placed = new PlacedFiles()
   /** Where an entry can be read: in the tree, or in the copy that the holder made of it. */
-  const sourceOf = (path: TreePath): TreePath => join(spooled(path) ? input.spool!.root : input.tree, path)
+  const rootOf = (path: TreePath): TreePath => (spooled(path) ? input.spool!.root : input.tree)
   const modeOf = (path: TreePath, stat: fs.BigIntStats): number =>
     spooled(path) ? input.spool!.modes[path]! : permissionBits(stat)
   const untouched = (path: TreePath, stat: fs.BigIntStats): boolean => {
@@ -103,7 +105,7 @@ export function* scanSteps(input: ScanInput, base: TreeReader): Steps<HarvestRes
   function* directory(path: TreePath, replaced: boolean): Steps<void> {
     let shown: TreePath[]
     try {
-      shown = namesOf(sourceOf(path)).filter((name) => !apart.has(join(path, name)))
+      shown = namesOf(`${placed.below(rootOf(path)).enter(path)}/.`).filter((name) => !apart.has(join(path, name)))
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EACCES") throw error
       unreadable.push(path)
@@ -118,7 +120,8 @@ export function* scanSteps(input: ScanInput, base: TreeReader): Steps<HarvestRes
 
   function* entry(path: TreePath, replaced: boolean): Steps<void> {
     if (entries % entriesOfStep === 0) yield
-    const at = sourceOf(path)
+    const root = rootOf(path)
+    const at = placed.below(root).to(path)
     const stat = lstat(at)
     const before = replaced ? undefined : base.entry(path)
     entries += 1
@@ -139,13 +142,17 @@ export function* scanSteps(input: ScanInput, base: TreeReader): Steps<HarvestRes
     } else if (!spooled(path) && (permissionBits(stat) & 0o400) === 0 && !canRead(at)) {
       unreadable.push(path)
     } else {
-      const content = { file: at }
+      const content = { file: join(root, path), root }
       const change = { op: "putFile", path, mode: modeOf(path, stat), mtimeNs: stat.mtimeNs, content } as const
       changes.push(stat.nlink > 1n ? { ...change, inode: `${stat.dev}:${stat.ino}` } : change)
     }
   }
 
-  yield* directory("", false)
+  try {
+    yield* directory("", false)
+  } finally {
+    placed.close()
+  }
   fs.writeFileSync(toBytes(`${input.snapshot}.next`), next.text(), "latin1")
   return {
     changes,

@@ -28,6 +28,7 @@ import type { CheckpointReply, CheckpointRequest, PreviewReply } from "./StorePo
 import type { TreeChange } from "./Tree.ts"
 import { changedTree, type KeptContent } from "./TreeChanges.ts"
 import { changeOf, differences, sameTimes } from "./TreeCompare.ts"
+import { PlacedFiles } from "./PlacedFiles.ts"
 import { writeChanges } from "./WriteChanges.ts"
 
 /** Tries to catch a directory between two changes, where somebody writes to it. */
@@ -88,10 +89,15 @@ export class SnapshotCheckpoints {
   /** The tree that the changes make, from the files as they lie there. */
   async #treeOfChanges(base: CommitTree, changes: readonly TreeChange[], { signal }: CallScope): Promise<CommitTree> {
     const contents = new Map<TreePath, KeptContent>()
-    for (const change of changes) {
-      if (change.op === "putFile" && "file" in change.content) {
-        contents.set(change.path, await digestOfFile(change.content.file, signal))
+    const placed = new PlacedFiles()
+    try {
+      for (const change of changes) {
+        if (change.op === "putFile" && "file" in change.content) {
+          contents.set(change.path, await digestOfFile(placed.at(change.content), signal))
+        }
       }
+    } finally {
+      placed.close()
     }
     return changedTree(base, { changes, contents, timeUnit: this.#store.timeUnit })
   }

@@ -33,10 +33,11 @@ export interface TreeReader {
 
 /**
  * How the bytes of a new file are found: an absolute path (byte string) to read without following links, the bytes, or what
- * the store already holds under an entry's id and size.
+ * the store already holds under an entry's id and size. `root` is a directory that the file lies below, whoever may be at work there: from it on no
+ * link is followed (see PlacedFiles).
  */
 export type ContentSource =
-  | { readonly file: TreePath }
+  | { readonly file: TreePath; readonly root?: TreePath }
   | { readonly bytes: Uint8Array }
   | { readonly id: Digest; readonly size: number }
 
