@@ -19,10 +19,15 @@ const pieceBytes = 1 << 20
 /** Two ticks of the slowest kernel clock: a change after a look at something younger may not show (CONFIG_HZ=100). */
 const racySeconds = 0.02
 
-/** Lines of `find`, whatever it could not enter. */
+/** Names that `find` printed, whatever it could not enter (its code is 1 then). Of one that was ended nothing is taken. */
 const found = async (root: number, args: readonly string[], signal: AbortSignal): Promise<readonly string[]> => {
   const pieces: Buffer[] = []
-  await runTool(["find", ".", ...args], { inside: root, signal, onOutput: (piece) => pieces.push(piece) })
+  const { code } = await runTool(["find", ".", ...args], {
+    inside: root,
+    signal,
+    onOutput: (piece) => pieces.push(piece)
+  })
+  if (code > 1) throw Object.assign(new Error("find was ended"), { code: "EINTR", syscall: "readdir" })
   return Buffer.concat(pieces).toString("latin1").split("\0").slice(0, -1)
 }
 
