@@ -9,7 +9,8 @@
 import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { fromInput, join, toBytes, type TreePath } from "../../src/base/PathBytes.ts"
+import { reach } from "../../src/base/LongPath.ts"
+import { fromInput, join, type TreePath } from "../../src/base/PathBytes.ts"
 
 /** Path below the layer, and how it looked. */
 export type Sample = readonly (readonly [path: string, look: string])[]
@@ -61,7 +62,7 @@ export interface WholeLook {
 /** As many entries are looked at where the caller waits: one lstat each, 7 us. */
 export const few = 1000
 
-/** A name that is gone, closed to us, or too deep for a path is told as such; what says nothing of the layer is thrown. */
+/** A name that is gone or closed to us is told as such; what says nothing of the layer is thrown. */
 const orClosed = <A>(read: () => A): A | undefined => {
   try {
     return read()
@@ -71,18 +72,19 @@ const orClosed = <A>(read: () => A): A | undefined => {
   }
 }
 
-/** Every entry of a layer, as one digest; undefined where it has more than `limit`. */
+/** Every entry of a layer, as one digest, wherever the layer lies; undefined where it has more than `limit`. */
 export const wholeLook = (layer: string, limit = few): WholeLook | undefined => {
   const hash = createHash("sha256")
+  const root = fromInput(layer)
   const waiting: TreePath[] = [""]
   let entries = 0
   for (let at = waiting.pop(); at !== undefined; at = waiting.pop()) {
-    const names = orClosed(() => fs.readdirSync(toBytes(join(fromInput(layer), at)), { encoding: "latin1" })) ?? []
+    const names = orClosed(() => reach(join(root, at), (short) => fs.readdirSync(short, { encoding: "latin1" }))) ?? []
     entries += names.length
     if (entries > limit) return undefined
     for (const name of names.toSorted()) {
       const child = join(at, name)
-      const stat = orClosed(() => fs.lstatSync(toBytes(join(fromInput(layer), child)), { bigint: true }))
+      const stat = orClosed(() => reach(join(root, child), (short) => fs.lstatSync(short, { bigint: true })))
       if (stat?.isDirectory() === true) waiting.push(child)
       // See `sampleOf`: of a whiteout only the name counts.
       const look =

@@ -129,6 +129,32 @@ it.each([30, 2000])(
   }
 )
 
+it.each([1, 1100])(
+  "L10 W4 C18 a layer as deep as a path can be, with %s files at its bottom, is not taken for changed: neither where it was made nor after a move of the store",
+  async (count) => {
+    const { root, origin, store, provider } = await ground({})
+    // 4,059 bytes: with the store's own path in front, more than a system call takes.
+    const make = `import os
+for _ in range(369): os.mkdir("d" * 10); os.chdir("d" * 10)
+for n in range(${count}): open(str(n), "w").close()`
+    execFileSync("python3", ["-c", make], { cwd: origin })
+    const { commit } = await run(provider.importDirectory({ source: origin }))
+    const work = async (of: WorkspaceProvider): Promise<void> => {
+      const branch = await forkOf(of, commit)
+      await using(of, branch, { projection: "overlay" }, async (workspace) => {
+        await shell(workspace, "echo new > new")
+        await committed(workspace)
+      })
+      expect((await run(of.verify())).changedLayers).toEqual([])
+    }
+    await work(provider)
+    const further = join(root, "a".repeat(100))
+    fs.renameSync(store, further)
+    await work(await providerOn(further))
+    fs.renameSync(further, store)
+  }
+)
+
 it("L10 K3 a mark that is cut short or of another shape says nothing: its layer is made anew", async () => {
   const { provider, commit, store } = await ground({ f: "file", g: "g" })
   const look = async (): Promise<string> =>
