@@ -138,7 +138,7 @@ const onDisk = (store: string) =>
             id: "rename",
             state: "limited",
             found: "copyOnly: rename(2) of a directory of the base is EXDEV; mv and the SDK's move copy",
-            remedy: 'Where tools rename directories, open with `ownDirs: ["src/**"]`.'
+            remedy: 'Where tools rename directories, open with `ownDirs: ["src"]`.'
           }
         : { id: "rename", state: "ok", found: "directories can be renamed", remedy: null },
       yield* machine.clock(scratch),

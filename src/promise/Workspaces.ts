@@ -87,7 +87,7 @@ export interface WorkspaceOpenOptions extends Watched {
   readonly projection?: Projection | "auto"
   /** Absolute path under which processes inside see the tree. */
   readonly mountPath?: string
-  /** Source directories in which rename(2) of directories must work. */
+  /** Directories, relative to the root, copied when it is opened so that rename(2) works on them and below; what is none there is passed over. */
   readonly ownDirs?: readonly string[]
   /** Further absolute paths that processes inside may not see. */
   readonly hide?: readonly string[]

@@ -113,7 +113,7 @@ export interface OpenOptions {
   readonly projection?: Projection | "auto"
   /** Absolute path inside the namespace; by default the path of the imported source, so that absolute links inside it work. */
   readonly mountPath?: string
-  /** Source directories, relative to the root, copied into the upper at mount, so that rename(2) works on them. */
+  /** Directories, relative to the root, copied into the upper at mount, so that rename(2) works on them and below; what is none there is passed over. */
   readonly ownDirs?: readonly string[]
   /** Absolute paths hidden inside (the authority store, held-out tests, the origin …) beside the built-in list (W17). */
   readonly hide?: readonly string[]

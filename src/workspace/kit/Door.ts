@@ -269,6 +269,8 @@ const remedies: Readonly<Record<string, string>> = {
   hide: "Give absolute paths.",
   readOnlyPaths: "Give absolute paths.",
   ownDirs: "Give directories relative to the root, without `..`.",
+  projection: "Give `auto`, or a projection that `probe` lists.",
+  isolation: 'Give `"default"`, `"off"`, or `{ network: "none" }` or `{ network: "host" }`.',
   key: "Give a text that is not empty."
 }
 

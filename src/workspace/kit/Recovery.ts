@@ -136,7 +136,7 @@ const leftRow = async (store: StorePort, id: string): Promise<WorkspaceRow> => {
   throw new RefNotFound({
     message:
       row === undefined ? `No workspace with this id waits for a decision${how}.` : "The workspace is open and alive.",
-    remedy: "List the waiting ones with `left`. A live workspace is ended by its scope.",
+    remedy: "List the waiting ones with `left`. A live workspace ends when it is closed.",
     ref: id
   })
 }
