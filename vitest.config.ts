@@ -2,6 +2,7 @@ import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { defineConfig } from "vitest/config"
 import { LongestFirst } from "./test/longestFirst.ts"
+import { ToldAgain } from "./test/toldAgain.ts"
 
 export default defineConfig({
   test: {
@@ -14,6 +15,12 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     testTimeout: 60_000,
     hookTimeout: 120_000,
-    reporters: ["default", ["json", { outputFile: process.env["COPPICE_REPORT"] ?? ".reports/direct.json" }]]
+    // CI tries a failed test once more and names it; anybody else hears of it at once.
+    retry: Number(process.env["COPPICE_RETRY"] ?? 0),
+    reporters: [
+      "default",
+      new ToldAgain(),
+      ["json", { outputFile: process.env["COPPICE_REPORT"] ?? ".reports/direct.json" }]
+    ]
   }
 })

@@ -78,7 +78,7 @@ export const compactInThread = async (
     })
   } finally {
     clearInterval(watch)
-    worker.removeAllListeners()
+    worker.removeAllListeners("message")
     await worker.terminate()
   }
 }

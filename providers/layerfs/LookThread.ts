@@ -65,7 +65,7 @@ export class LookThread {
         )
       })
     } finally {
-      worker.removeAllListeners()
+      // Its listeners stay: `end` may be waiting for its exit by one.
       await worker.terminate()
     }
   }
